@@ -1,0 +1,73 @@
+"""The shape of one cache: pool sizes, page size, layers, and which pool and policy hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Config", "ConfigError", "FULL", "SWA"]
+
+FULL = "full"
+SWA = "swa"
+
+
+class ConfigError(ValueError):
+    """A configuration that no engine could be started with; the message says which rule it breaks."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a cache is built from. Part of every tape.
+
+    Attributes:
+        pool: ``"hybrid"`` (separate full and SWA pools, SGLang's ``SWAKVPool``) or ``"dsv4"``
+            (a DeepSeek-V4-like pool, which stores every layer's raw KV in the SWA pool).
+        policy: how the target caches the translation; ``"native"`` for a real engine.
+        page_size: tokens a page.
+        full_size: slots of the full pool, in tokens, the dummy page not counted.
+        swa_size: slots of the SWA pool, in tokens, the dummy page not counted.
+        layers: the kind of each layer, ``"full"`` or ``"swa"``, in the order of a forward.
+        window: sliding window, in tokens.
+        need_sort: the allocator sorts released pages before it hands them out again.
+        dtype: name of the torch dtype of the KV buffers.
+    """
+
+    pool: str = "hybrid"
+    policy: str = "native"
+    page_size: int = 1
+    full_size: int = 32
+    swa_size: int = 16
+    layers: tuple[str, ...] = (FULL, SWA)
+    window: int = 8
+    need_sort: bool = False
+    dtype: str = "float32"
+
+    @property
+    def full_pages(self) -> int:
+        """Pages of the full pool, the dummy page not counted."""
+        return self.full_size // self.page_size
+
+    @property
+    def swa_pages(self) -> int:
+        """Pages of the SWA pool, the dummy page not counted."""
+        return self.swa_size // self.page_size
+
+    def pages(self, tokens: int) -> int:
+        """How many pages `tokens` tokens take, starting on a page boundary."""
+        return -(-tokens // self.page_size)
+
+    def check(self) -> None:
+        """Raise ConfigError unless a cache of this shape can exist."""
+        if self.page_size < 1:
+            raise ConfigError("page_size must be at least 1")
+        for name in ("full_size", "swa_size"):
+            size = getattr(self, name)
+            if size < self.page_size or size % self.page_size:
+                raise ConfigError(f"{name} must be a positive multiple of page_size {self.page_size}, not {size}")
+        if self.swa_size > self.full_size:
+            raise ConfigError("swa_size must not exceed full_size: each SWA slot belongs to a full loc")
+        if not self.layers or any(kind not in (FULL, SWA) for kind in self.layers):
+            raise ConfigError('layers must name at least one layer, each "full" or "swa"')
+        if SWA not in self.layers:
+            raise ConfigError("at least one layer must be a sliding-window layer")
+        if self.window < 1:
+            raise ConfigError("window must be at least 1")

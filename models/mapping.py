@@ -1,0 +1,78 @@
+"""The table full loc -> SWA loc as it must be, with the history of every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = ["Change", "Mapping"]
+
+
+class Change(NamedTuple):
+    """An entry's value from one event on."""
+
+    event: int
+    swa: int
+
+
+class Mapping:
+    """The table, entry by entry.
+
+    Attributes:
+        table: SWA loc of each full loc, 0 for "no SWA slot"; `full_size + page_size` entries. The
+            final -1 of the real table (the translation of "none") is not part of it.
+        history: full loc -> its changes in event order. An entry never set has none.
+        used: full loc -> event at which a translation of it was last right.
+        lenient: full loc -> a second value the real table may show, because nobody may read the
+            entry: what a free group has not resolved yet, or what a restore left behind.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.table = [0] * size
+        self.history: dict[int, list[Change]] = {}
+        self.used: dict[int, int] = {}
+        self.lenient: dict[int, int] = {}
+
+    def set(self, event: int, loc: int, swa: int) -> None:
+        """The entry of `loc` is `swa` from this event on."""
+        self.lenient.pop(loc, None)
+        if self.table[loc] != swa:
+            self.table[loc] = swa
+            self.history.setdefault(loc, []).append(Change(event, swa))
+
+    def forget(self, event: int, loc: int) -> None:
+        """The entry is dead: it reads 0, or its old value while nobody may ask."""
+        old = self.table[loc]
+        self.set(event, loc, 0)
+        if old:
+            self.lenient[loc] = old
+
+    def settle(self, actual: list[int]) -> None:
+        """Entries that may show an old value and show 0 by now must stay 0."""
+        for loc in [loc for loc in self.lenient if actual[loc] == 0]:
+            del self.lenient[loc]
+
+    def strict(self, locs: Iterable[int]) -> None:
+        """No second value any more for these locs."""
+        for loc in locs:
+            self.lenient.pop(loc, None)
+
+    def value_at(self, loc: int, event: int) -> int:
+        """What the entry was right after an event."""
+        swa = 0
+        for change in self.history.get(loc, ()):
+            if change.event > event:
+                break
+            swa = change.swa
+        return swa
+
+    def ever(self, swa: int) -> bool:
+        """Whether any loc was ever mapped to this SWA loc; 0 counts always."""
+        return swa == 0 or any(change.swa == swa for changes in self.history.values() for change in changes)
+
+    def clear(self, event: int) -> None:
+        """Every entry is 0."""
+        self.lenient.clear()
+        for loc, swa in enumerate(self.table):
+            if swa:
+                self.set(event, loc, 0)

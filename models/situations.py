@@ -1,0 +1,37 @@
+"""The situations worth reaching: a campaign in which one never happened proves little about it."""
+
+from __future__ import annotations
+
+__all__ = ["SITUATIONS"]
+
+SITUATIONS: dict[str, str] = {
+    "full_ne_swa": "a token was given a full loc and a different SWA loc",
+    "slot_reused": "a full slot was handed out again",
+    "entry_remapped": "a full loc got another SWA loc than it had before",
+    "exhausted": "an allocation was refused because a pool was full",
+    "tail_allocated": "a tail allocation left its head without SWA slots",
+    "tail_over_recycled": "a tail allocation's head took full slots that had been mapped before",
+    "window_evicted": "free_swa took the SWA slots of live tokens",
+    "partial_page_evicted": "free_swa named a part of a page",
+    "group_deferred": "a free waited for the end of its group",
+    "remapped_in_group": "pages freed by free_swa inside a group were mapped again before its end",
+    "idle_group_end": "a free group was ended that was not open",
+    "mapped_in_place": "live tokens were given fresh SWA slots in place",
+    "mapping_replaced": "the mapping was replaced by a tensor that differs",
+    "restored": "a restore took back allocations",
+    "cleared": "the cache was flushed while requests were live",
+    "storage_reused": "a forward's locs overwrote the buffer of an earlier forward",
+    "view_at_offset": "a forward's locs were a view into a larger buffer",
+    "precomputed": "a forward came with a translation made up front",
+    "changed_mid_forward": "the mapping of a running batch changed before its forward ended",
+    "written_after_change": "a running batch wrote an SWA layer after its mapping changed",
+    "asked_after_change": "the batch's locs were translated again after their mapping changed",
+    "cache_hit": "the target answered a translation from its cache",
+    "window_read": "an SWA layer was read through the translation",
+    "partial_mask": "a CPU copy held the SWA rows of some tokens only",
+    "unfilled_hole": "a row that the copy does not hold was mapped when the copy was loaded",
+    "row_skipped": "a row that the copy holds was not mapped when the copy was loaded",
+    "loaded_elsewhere": "a copy was loaded into other slots than it came from",
+    "moved": "KV was moved between mapped slots",
+}
+"""Name -> what happened, in one line."""

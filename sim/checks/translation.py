@@ -1,0 +1,123 @@
+"""Translation: every loc a target translates, from a cache or not, is what the mapping says now.
+
+Three ways to see it: the answer of a translation, the slot in which a written row landed, and the
+row that a read brought back.
+"""
+
+from __future__ import annotations
+
+from staleloc.models.world import World
+from staleloc.sim.checks.base import Check, Step
+from staleloc.sim.divergence import Divergence, LocRow
+
+__all__ = ["CHECK"]
+
+
+def _run(step: Step) -> Divergence | None:
+    if step.asked:
+        return _asked(step)
+    if step.written is not None:
+        return _written(step)
+    if step.rows is not None:
+        return _read(step)
+    return None
+
+
+def _asked(step: Step) -> Divergence | None:
+    mapping = step.world.mapping
+    expected = [mapping.table[loc] if loc >= 0 else -1 for loc in step.asked]
+    if step.answers == expected:
+        for loc in step.asked:
+            mapping.used[loc] = step.index
+        return None
+    if len(step.answers) != len(expected):
+        what = f"{len(step.asked)} locs were translated into {len(step.answers)} answers"
+        return step.diverges("stale-translation", CHECK.name, what)
+    pairs = [
+        (loc, want, got)
+        for loc, want, got in zip(step.asked, expected, step.answers, strict=True)
+        if want != got and mapping.lenient.get(loc) != got
+    ]
+    return _judge(step, pairs, "translates to") if pairs else None
+
+
+def _written(step: Step) -> Divergence | None:
+    assert step.written is not None and step.world.forward is not None
+    layer, tags = step.written
+    world = step.world
+    table = world.mapping.table
+    if not world.contents.swa[layer]:
+        return None
+    keys = step.contents(layer).keys
+    if keys[1:] == world.contents.layers[layer][1:]:
+        for loc in world.forward.locs:
+            world.mapping.used[loc] = step.index
+        return None
+    landed = {tag: slot for slot, tag in enumerate(keys)}
+    pairs = []
+    for loc, tag in zip(world.forward.locs, tags, strict=True):
+        slot = landed.get(tag)
+        if slot is not None and slot != table[loc]:
+            pairs.append((loc, table[loc], slot))
+    return _judge(step, pairs, f"was written at layer {layer} to SWA slot") if pairs else None
+
+
+def _read(step: Step) -> Divergence | None:
+    assert step.rows is not None
+    world = step.world
+    layer = step.read_layer
+    if not world.contents.swa[layer]:
+        return None
+    memory = world.contents.layers[layer]
+    table = world.mapping.table
+    pairs = []
+    for loc, tag in zip(step.read_locs, step.rows.keys, strict=True):
+        if tag != memory[table[loc]] and tag in memory:
+            pairs.append((loc, table[loc], memory.index(tag)))
+    if pairs:
+        return _judge(step, pairs, f"was read at layer {layer} from SWA slot")
+    for loc in step.read_locs:
+        world.mapping.used[loc] = step.index
+    return None
+
+
+def _judge(step: Step, pairs: list[tuple[int, int, int]], verb: str) -> Divergence | None:
+    """A divergence if the wrong slot is the answer to an earlier question; otherwise the other checks speak."""
+    world = step.world
+    if not all(world.mapping.ever(got) for _, _, got in pairs) and not step.asked:
+        return None
+    rows = [_row(world, *pair) for pair in pairs]
+    loc, expected, got = pairs[0]
+    what = f"full loc {loc} {verb} {got}, expected {expected}"
+    if len(pairs) > 1:
+        what += f" ({len(pairs)} locs differ)"
+    return step.diverges("stale-translation", CHECK.name, what, _why(step, rows[0]), rows)
+
+
+def _row(world: World, loc: int, expected: int, actual: int) -> LocRow:
+    changes = world.mapping.history.get(loc, [])
+    stale = None
+    for change, successor in zip(changes, changes[1:], strict=False):
+        if change.swa == actual:
+            stale = successor.event
+    if actual == 0 and changes and stale is None:
+        stale = changes[0].event
+    return LocRow(loc, expected, actual, stale, world.mapping.used.get(loc))
+
+
+def _why(step: Step, row: LocRow) -> str:
+    if row.stale_at is not None:
+        asked = row.last_correct
+        before = f"translated at event {{{asked}}}, " if asked is not None and asked < row.stale_at else ""
+        return (
+            f"{before}mapping of full loc {row.loc} changed from {row.actual} to "
+            f"{step.world.mapping.value_at(row.loc, row.stale_at)} at event {{{row.stale_at}}} by "
+            f"[{row.stale_at}], the old answer served at event {{{step.index}}}"
+        )
+    table = step.world.mapping.table
+    others = [loc for loc, swa in enumerate(table) if swa == row.actual and swa]
+    whose = f"full loc {others[0]}" if others else "a batch that is over"
+    return f"SWA slot {row.actual} is the translation of {whose}, served for full loc {row.loc} at event {{{step.index}}}"
+
+
+CHECK = Check("translation", _run)

@@ -1,0 +1,80 @@
+"""Where random decisions come from: a source of small integers, and nothing else.
+
+The generator asks only for integers in a range. Whoever answers decides what kind of search it is:
+a seeded generator (campaigns), Hypothesis (property tests, with its database and shrinker), or a
+counter that walks through every answer (bounded exhaustive search).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DataObject
+
+__all__ = ["Choices", "HypothesisChoices", "Source", "seeded"]
+
+T = TypeVar("T")
+
+
+class Source(Protocol):
+    """Answers with an integer between `low` and `high`, both included."""
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer in ``[low, high]``."""
+
+
+class Choices:
+    """The decisions a generator takes, all made from a source's integers.
+
+    Smaller answers mean simpler choices: earlier elements, fewer events, shorter spans.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.integer = source.integer
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options."""
+        return options[self.integer(0, len(options) - 1)]
+
+    def chance(self, percent: int) -> bool:
+        """True in `percent` of 100 cases; False is the simpler answer."""
+        return self.integer(0, 99) >= 100 - percent
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """An index, with a probability proportional to its weight."""
+        point = self.integer(0, sum(weights) - 1)
+        for index, weight in enumerate(weights):
+            point -= weight
+            if point < 0:
+                return index
+        raise AssertionError("weights do not add up")
+
+
+class _Seeded:
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed).random
+
+    def integer(self, low: int, high: int) -> int:
+        return low + int(self._random() * (high - low + 1))
+
+
+def seeded(seed: int, index: int) -> Choices:
+    """The choices of tape number `index` of a campaign: the same numbers on every machine."""
+    return Choices(_Seeded(f"{seed}/{index}"))
+
+
+class HypothesisChoices:
+    """Choices drawn through Hypothesis: ``Choices(HypothesisChoices(data))`` inside a ``@given(st.data())`` test."""
+
+    def __init__(self, data: DataObject) -> None:
+        from hypothesis import strategies
+
+        self._draw = data.draw
+        self._integers = strategies.integers
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer in ``[low, high]``, shrinking towards `low`."""
+        return self._draw(self._integers(low, high))

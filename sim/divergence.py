@@ -1,0 +1,70 @@
+"""A divergence: the first difference between world and target, with what explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CLASSES", "Divergence", "LocRow"]
+
+CLASSES: dict[str, str] = {
+    "stale-translation": "a translation that was right once was served after the mapping had changed",
+    "wrong-mapping": "an entry of the mapping is not what the events made it",
+    "wrong-content": "a slot does not hold the KV that was written for it",
+    "mask-asymmetry": "a CPU copy and its load disagree about which rows they hold",
+    "alias": "two live locs share one slot",
+    "double-free": "a slot is in a free list twice",
+    "use-after-free": "a slot is in a free list while somebody owns it",
+    "leak": "a slot that nobody owns is in no free list",
+    "out-of-bounds": "a loc lies outside its pool or on the dummy slot",
+    "misaligned": "a loc sits at another place of its page than its token's position says",
+    "race": "a slot was used again while a copy of it was in flight",
+    "graph-pollution": "a captured graph serves what was computed before its capture",
+    "crash": "the target raised an exception or its process died",
+    "hang": "the target did not come back",
+}
+"""Class -> what it says."""
+
+
+@dataclass(frozen=True)
+class LocRow:
+    """One loc of a divergence.
+
+    Attributes:
+        loc: the full loc asked for.
+        expected: its SWA loc by the mapping; for contents, the slot.
+        actual: what the target answered or used; None if it cannot be told.
+        stale_at: event (index in the tape) that made `actual` wrong, if it ever was right.
+        last_correct: last event whose use of this loc's translation was right.
+    """
+
+    loc: int
+    expected: int
+    actual: int | None
+    stale_at: int | None = None
+    last_correct: int | None = None
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first difference of a tape.
+
+    Attributes:
+        kind: one of `CLASSES`.
+        check: the check that saw it.
+        event: index of the event after which it was seen.
+        what: the fact, in one line.
+        sentence: why, in one sentence with events named by index, ``{3}`` for event 3.
+        rows: the locs concerned, at most eight.
+    """
+
+    kind: str
+    check: str
+    event: int
+    what: str
+    sentence: str = ""
+    rows: tuple[LocRow, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a shrink keeps: class and check."""
+        return self.kind, self.check

@@ -1,0 +1,121 @@
+"""The heart: play one tape on the target and in the world, and compare after every event.
+
+    verdict = drive(tape, target, profile)
+    verdict.divergence    # None, or the first difference
+
+The only place that sees both sides. The first divergence ends the tape: after it, nothing that
+follows means anything.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+
+from staleloc.models.world import World
+from staleloc.sim import events as ev
+from staleloc.sim.checks import EARLY, LATE, Check, Step
+from staleloc.sim.checks.contents import sweep
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.perform import ADOPTS, CALLS
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile, Target, TargetError
+
+__all__ = ["Verdict", "drive"]
+
+_OURS = ("staleloc.sim.drive", "staleloc.sim.perform", "staleloc.models.")
+
+_LEAVE_FREE_LISTS_ALONE = frozenset(
+    {ev.BeginForward, ev.WriteKv, ev.ReadKv, ev.Translate, ev.EndForward, ev.CpuCopy, ev.LoadCpuCopy, ev.Move}
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What playing a tape showed.
+
+    Attributes:
+        divergence: the first difference, or None.
+        events: events played, the diverging one included.
+        seen: situation -> how often it happened.
+    """
+
+    divergence: Divergence | None
+    events: int
+    seen: Counter[str]
+
+
+def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
+    """Play a legal tape on a target that is driven as `profile` says.
+
+    Raises:
+        TargetError: the harness cannot drive this target; nothing was found out.
+    """
+    world = World(tape.config, profile.restores_mapping)
+    target.build(tape.config)
+    divergence = None
+    index = -1
+    for index, event in enumerate(tape.events):
+        world.now = index
+        divergence = _play(Step(index, event, world, target))
+        if divergence is not None:
+            break
+    else:
+        divergence = _last_look(Step(index, ev.EndForward(), world, target)) if tape.events else None
+    world.seen["cache_hit"] += target.cache_hits()
+    return Verdict(divergence, index + 1, +world.seen)
+
+
+def _play(step: Step) -> Divergence | None:
+    world, event = step.world, step.event
+    kind = type(event)
+    try:
+        CALLS[kind](step, event)
+        if not step.mapping:
+            step.mapping = step.target.raw_mapping()
+        if kind not in _LEAVE_FREE_LISTS_ALONE:
+            step.free = step.target.raw_free()
+    except TargetError:
+        raise
+    except Exception as error:
+        if not _from_target(error):
+            raise
+        text = str(error).strip().splitlines()
+        detail = f": {text[0]}" if text else ""
+        return step.diverges("crash", "crash", f"{event.kind} raised {type(error).__name__}{detail}")
+    if step.grants or step.miscount:
+        divergence = _ask(EARLY, step)
+        if divergence is not None:
+            return divergence
+    ADOPTS[kind](step, event)
+    if world.group_open and step.free is not None:
+        world.full.settle(step.free.full)
+        world.swa.settle(step.free.swa)
+    divergence = _ask(LATE, step)
+    if world.mapping.lenient:
+        world.mapping.settle(step.mapping)
+    return divergence
+
+
+def _from_target(error: Exception) -> bool:
+    """Whether the exception came out of a target; one of our own must not pass for the engine's."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(not frame.f_globals["__name__"].startswith(_OURS) for frame, _ in frames)
+
+
+def _ask(checks: tuple[Check, ...], step: Step) -> Divergence | None:
+    for check in checks:
+        divergence = check.run(step)
+        if divergence is not None:
+            return divergence
+    return None
+
+
+def _last_look(step: Step) -> Divergence | None:
+    """Every row of every layer, once more: an event may have touched what it must not."""
+    for layer in range(len(step.world.config.layers)):
+        divergence = sweep(step, layer)
+        if divergence is not None:
+            return divergence
+    return None

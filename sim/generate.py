@@ -1,0 +1,238 @@
+"""Tapes out of choices: a cache, habits, then one legal event after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from staleloc.sim import events as ev
+from staleloc.sim.choices import Choices
+from staleloc.sim.contracts import violation
+from staleloc.sim.ledger import Ledger
+from staleloc.sim.swarm import Habits, draw_config, draw_habits
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["generate"]
+
+_PATIENCE = 4
+"""Proposals a tape may make for each event it wants; not every one fits."""
+
+
+def generate(choices: Choices, profiles: Sequence[Profile]) -> Tape:
+    """A legal tape for a target with these profiles. It depends on nothing but the choices."""
+    config, profile = draw_config(choices, profiles)
+    habits = draw_habits(choices, config, profile)
+    ledger = Ledger(config, profile.per_forward)
+    author = _Author(choices, ledger, habits)
+    tape: list[ev.Event] = []
+    for _ in range(_PATIENCE * habits.length):
+        event = author.propose()
+        if event is None:
+            continue
+        ledger.apply(event)
+        tape.append(event)
+        if len(tape) == habits.length:
+            break
+    return Tape(config, tuple(tape))
+
+
+class _Author:
+    """Proposes events that suit the ledger; what breaks a contract is dropped."""
+
+    def __init__(self, choices: Choices, ledger: Ledger, habits: Habits) -> None:
+        self.choices = choices
+        self.ledger = ledger
+        self.habits = habits
+        self.size = ledger.config.page_size
+
+    def propose(self) -> ev.Event | None:
+        """A legal event, or None if the one that came to mind does not fit now."""
+        ledger, habits = self.ledger, self.habits
+        if ledger.forward is not None and not ledger.group_open and self.choices.chance(35):
+            kind = ev.WriteKv.kind
+        else:
+            kind = habits.kinds[self.choices.weighted(habits.weights)]
+        event = _PROPOSE[kind](self)
+        if event is None or violation(ledger, event) is not None:
+            return None
+        return event
+
+    # Parts
+
+    def count(self) -> int:
+        if self.choices.chance(70):
+            return self.habits.unit
+        return self.choices.integer(1, max(2, 2 * self.size + 1))
+
+    def request(self) -> int:
+        return self.choices.integer(0, self.habits.requests - 1)
+
+    def live(self) -> int | None:
+        """A request with tokens."""
+        requests = [r for r in range(self.habits.requests) if self.ledger.length(r)]
+        return self.choices.pick(requests) if requests else None
+
+    def several(self, requests: Sequence[int]) -> tuple[int, ...]:
+        """One to three of these requests, in any order."""
+        rest = list(requests)
+        chosen = []
+        for _ in range(min(len(rest), self.choices.pick((1, 1, 2, 3)))):
+            chosen.append(rest.pop(self.choices.integer(0, len(rest) - 1)))
+        return tuple(chosen)
+
+    def span(self, request: int) -> tuple[int, int]:
+        """A span of a live request: its last tokens, all of it, or any part."""
+        length = self.ledger.length(request)
+        shape = self.choices.integer(0, 3)
+        if shape == 0:
+            return max(0, length - self.habits.unit), length
+        if shape == 1:
+            return 0, length
+        start = self.choices.integer(0, length - 1)
+        if shape == 2:
+            return start, min(length, start + self.habits.unit)
+        return start, self.choices.integer(start + 1, length)
+
+    def pages(self, request: int, mapped: bool) -> tuple[int, int] | None:
+        """Whole, full pages in a row that all have (or all lack) SWA slots, as a span of tokens."""
+        state = self.ledger.requests[request]
+        whole = state.length // self.size
+        firsts = [page for page in range(whole) if state.swa[page] == mapped]
+        if not firsts:
+            return None
+        first = self.choices.pick(firsts)
+        last = first + 1
+        while last < whole and state.swa[last] == mapped and self.choices.chance(60):
+            last += 1
+        return first * self.size, last * self.size
+
+    # Events
+
+    def alloc(self) -> ev.Event:
+        return ev.Alloc(self.request(), self.count())
+
+    def alloc_extend(self) -> ev.Event:
+        requests = self.several(range(self.habits.requests))
+        return ev.AllocExtend(tuple((request, self.count()) for request in requests))
+
+    def alloc_decode(self) -> ev.Event | None:
+        ready = [r for r in range(self.habits.requests) if self.ledger.length(r) and self.ledger.appendable(r)]
+        return ev.AllocDecode(self.several(ready)) if ready else None
+
+    def alloc_extend_swa_tail(self) -> ev.Event:
+        count = self.count()
+        if self.choices.chance(50):
+            count += self.size
+        head = self.choices.integer(0, count // self.size) * self.size
+        return ev.AllocExtendSwaTail(self.request(), count, count - head)
+
+    def free(self) -> ev.Event | None:
+        request = self.live()
+        if request is None:
+            return None
+        pages = self.ledger.config.pages(self.ledger.length(request))
+        start = self.choices.integer(0, pages - 1) * self.size if self.choices.chance(40) else 0
+        return ev.Free(request, start)
+
+    def free_swa(self) -> ev.Event | None:
+        request = self.live()
+        if request is None:
+            return None
+        length = self.ledger.length(request)
+        if self.size > 1 and self.choices.chance(self.habits.partial):
+            start = self.choices.integer(0, length - 1)
+            return ev.FreeSwa(request, start, self.choices.integer(start + 1, length))
+        span = self.pages(request, True)
+        if span is None:
+            return None
+        return ev.FreeSwa(request, *span)
+
+    def free_group_begin(self) -> ev.Event:
+        return ev.FreeGroupBegin()
+
+    def free_group_end(self) -> ev.Event:
+        return ev.FreeGroupEnd()
+
+    def set_mapping(self) -> ev.Event | None:
+        request = self.live()
+        span = self.pages(request, False) if request is not None else None
+        return ev.SetMapping(request, *span) if request is not None and span else None
+
+    def register_mapping(self) -> ev.Event | None:
+        request = self.live()
+        if request is None or self.choices.chance(20):
+            return ev.RegisterMapping(0, 0, 0)
+        span = self.pages(request, True)
+        return ev.RegisterMapping(request, *span) if span else None
+
+    def backup(self) -> ev.Event:
+        return ev.Backup()
+
+    def restore(self) -> ev.Event:
+        return ev.Restore()
+
+    def clear(self) -> ev.Event:
+        return ev.Clear()
+
+    def begin_forward(self) -> ev.Event | None:
+        ready = [r for r in range(self.habits.requests) if self.ledger.length(r)]
+        if not ready:
+            return None
+        spans = tuple((request, *self.span(request)) for request in self.several(ready))
+        storage = self.choices.pick(self.habits.storages)
+        offset = self.choices.pick((1, self.habits.unit, 16)) if storage == "view" else 0
+        return ev.BeginForward(spans, storage, offset, self.choices.chance(self.habits.precomputed))
+
+    def write_kv(self) -> ev.Event | None:
+        forward = self.ledger.forward
+        return ev.WriteKv(forward.next_layer) if forward is not None else None
+
+    def read_kv(self) -> ev.Event | None:
+        forward = self.ledger.forward
+        if forward is None or not forward.next_layer:
+            return None
+        return ev.ReadKv(self.choices.integer(0, forward.next_layer - 1))
+
+    def translate(self) -> ev.Event | None:
+        forward = self.ledger.forward
+        if forward is not None and self.choices.chance(60):
+            start, stop = 0, forward.tokens
+            if self.choices.chance(40):
+                start = self.choices.integer(0, stop - 1)
+                stop = self.choices.integer(start + 1, stop)
+            return ev.Translate("batch", 0, start, stop)
+        request = self.live()
+        if request is None:
+            return None
+        return ev.Translate(self.choices.pick(("view", "fresh", "padded")), request, *self.span(request))
+
+    def end_forward(self) -> ev.Event:
+        return ev.EndForward()
+
+    def cpu_copy(self) -> ev.Event | None:
+        request = self.live()
+        if request is None:
+            return None
+        return ev.CpuCopy(self.choices.integer(0, 2), request, *self.span(request))
+
+    def load_cpu_copy(self) -> ev.Event | None:
+        if not self.ledger.copies:
+            return None
+        copy = self.choices.pick(sorted(self.ledger.copies))
+        room = [r for r in range(self.habits.requests) if self.ledger.length(r) >= self.ledger.copies[copy]]
+        if not room:
+            return None
+        request = self.choices.pick(room)
+        last = self.ledger.length(request) - self.ledger.copies[copy]
+        return ev.LoadCpuCopy(copy, request, self.choices.pick((0, last)))
+
+    def move(self) -> ev.Event | None:
+        request = self.live()
+        if request is None or self.ledger.length(request) < 2:
+            return None
+        count = self.choices.integer(1, self.ledger.length(request) // 2)
+        last = self.ledger.length(request) - count
+        return ev.Move(request, self.choices.integer(0, last), self.choices.integer(0, last), count)
+
+
+_PROPOSE: dict[str, Callable[[_Author], ev.Event | None]] = {kind: getattr(_Author, kind) for kind in ev.KINDS}

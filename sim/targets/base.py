@@ -1,0 +1,179 @@
+"""What every target is: the calls an event turns into, the raw state a check may read, and what it can do.
+
+A target turns plain integers into the engine's own calls and back. It knows nothing of the
+reference model, and a check knows nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from staleloc.models.config import Config
+
+__all__ = ["Batch", "FreeSlots", "Profile", "Rows", "Target", "TargetError", "V_MARK"]
+
+V_MARK = 1 << 32
+"""Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
+
+
+class TargetError(Exception):
+    """A target cannot be loaded or driven; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One way a target can be driven. The generator draws only from what a profile states.
+
+    Attributes:
+        pool: ``"hybrid"`` or ``"dsv4"``; see `Config.pool`.
+        policies: values of `Config.policy` this pool takes.
+        page_sizes: page sizes it takes.
+        dtypes: names of torch dtypes it takes.
+        events: kinds of the events it can execute.
+        missing: kind -> one line why the target has no such event.
+        all_swa: every layer is an SWA layer.
+        per_forward: the caller translates once a forward and hands the result to every layer, so no
+            mapping of a running batch may change before the forward ends (SGLang PRs 27091, 27617).
+        restores_mapping: ``restore`` puts the mapping back too. Where it does not, entries of slots
+            nobody owns may keep their last value until the slot is handed out again.
+        precomputed: the pool takes a translation made up front (``set_swa_loc``, SGLang PR 24138).
+    """
+
+    pool: str
+    policies: tuple[str, ...]
+    page_sizes: tuple[int, ...]
+    dtypes: tuple[str, ...]
+    events: frozenset[str]
+    missing: dict[str, str] = field(default_factory=dict)
+    all_swa: bool = False
+    per_forward: bool = False
+    restores_mapping: bool = True
+    precomputed: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A forward's locs and where their tensor must live. See `BeginForward`.
+
+    `locs` are full locs, one a token.
+    """
+
+    locs: list[int]
+    storage: str
+    offset: int
+    precomputed: bool
+
+
+@dataclass(frozen=True)
+class FreeSlots:
+    """What the allocator says is free, in the order and multiplicity of its own lists.
+
+    Page numbers where the pool is paged, slot numbers where `Config.page_size` is 1.
+    """
+
+    full: list[int]
+    swa: list[int]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tags of KV rows: `keys`, and `values` with `V_MARK` added, or None where a pool has no values."""
+
+    keys: list[int]
+    values: list[int] | None
+
+
+class Target(Protocol):
+    """The real code under test, behind integers.
+
+    A method raises whatever the engine raises; the driver calls that a crash. All locs are full
+    locs unless a name says SWA. Methods in the first part act; ``raw_`` methods only look and must
+    change nothing, not even a cache.
+    """
+
+    name: str
+    profiles: tuple[Profile, ...]
+
+    def build(self, config: Config) -> None:
+        """Make a new, empty cache of this shape; the last one is dropped."""
+
+    def alloc(self, count: int) -> list[int] | None:
+        """Page size 1: `count` locs, or None if there are too few."""
+
+    def alloc_extend(self, prefix_lens: list[int], seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
+        """The new locs of all requests, one request after the other; -1 is the last loc of an empty one."""
+
+    def alloc_decode(self, seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
+        """One new loc a request; `seq_lens` count the new token."""
+
+    def alloc_extend_swa_tail(self, prefix_len: int, seq_len: int, last_loc: int, tail: int) -> list[int] | None:
+        """The new locs of one request, of which the last `tail` have an SWA slot."""
+
+    def free(self, mapped: list[int], unmapped: list[int]) -> None:
+        """Free locs in both pools. `unmapped` are those whose SWA slot the caller freed before or never had;
+        they precede `mapped` in the request."""
+
+    def free_swa(self, locs: list[int]) -> None:
+        """Free the SWA slots of these locs."""
+
+    def free_group_begin(self) -> None:
+        """Open a free group."""
+
+    def free_group_end(self) -> None:
+        """Close the free group."""
+
+    def set_mapping(self, locs: list[int]) -> list[int]:
+        """Take fresh SWA slots from the SWA allocator, map `locs` to them in place, return them."""
+
+    def register_mapping(self, locs: list[int]) -> list[int]:
+        """Take fresh SWA slots, register a new mapping tensor that differs in `locs` only, then free the
+        SWA slots they had; return the fresh ones. Nothing is taken or freed if `locs` is empty."""
+
+    def backup(self) -> None:
+        """Save the allocator's state; the target keeps it."""
+
+    def restore(self) -> None:
+        """Go back to the saved state."""
+
+    def clear(self) -> None:
+        """Flush the cache."""
+
+    def begin_forward(self, batch: Batch) -> None:
+        """Start a forward over these locs."""
+
+    def write_kv(self, layer: int, tags: list[int]) -> None:
+        """Write one tag a token of the running batch, through the engine's own write path."""
+
+    def read_kv(self, layer: int, locs: list[int]) -> Rows:
+        """Read these locs' rows at a layer, through the engine's own read path."""
+
+    def translate_batch(self, start: int, stop: int) -> list[int]:
+        """Translate elements of the running batch's own loc tensor."""
+
+    def translate(self, locs: list[int], view: bool) -> list[int]:
+        """Translate locs laid out in fresh memory or, with `view`, in an unused part of the batch's buffer."""
+
+    def end_forward(self) -> None:
+        """The forward is over."""
+
+    def cpu_copy(self, copy: int, locs: list[int]) -> None:
+        """Copy these locs' KV to the CPU; the target keeps it under the name `copy`."""
+
+    def load_cpu_copy(self, copy: int, locs: list[int]) -> None:
+        """Load a copy into these locs."""
+
+    def move(self, targets: list[int], sources: list[int]) -> None:
+        """Move KV from sources to targets, in both pools."""
+
+    def raw_mapping(self) -> list[int]:
+        """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""
+
+    def raw_free(self) -> FreeSlots:
+        """The free lists."""
+
+    def raw_contents(self, layer: int) -> Rows:
+        """Every slot's row of one layer: `full_size + page_size` or `swa_size + page_size` of them."""
+
+    def cache_hits(self) -> int:
+        """How many translations were answered from a cache since `build`; 0 where that cannot be seen."""

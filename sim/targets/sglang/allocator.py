@@ -1,0 +1,148 @@
+"""The allocator half of the adapter: every allocation event against SGLang's own ``SWATokenToKVPoolAllocator``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from staleloc.sim.targets.base import FreeSlots
+
+__all__ = ["AllocatorDriver"]
+
+
+def _tensor(values: list[int]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def _free_list(allocator: Any) -> list[int]:
+    """What one sub-allocator holds free: slots at page size 1, pages otherwise."""
+    everything = getattr(allocator, "get_all_free_pages", None)
+    if everything is not None:
+        pages: list[int] = everything().tolist()
+        return pages
+    return [*allocator.free_pages.tolist(), *allocator.release_pages.tolist()]
+
+
+class AllocatorDriver:
+    """Integers in, the release's allocator calls, integers out.
+
+    Attributes:
+        allocator: the release's ``SWATokenToKVPoolAllocator``.
+        kv: the release's pool behind it.
+    """
+
+    allocator: Any
+    kv: Any
+
+    def attach(self, allocator: Any, kv: Any) -> None:
+        """Drive this allocator and pool from now on."""
+        self.allocator = allocator
+        self.kv = kv
+        self._backup: Any = None
+        # From 0.5.19 tombstoned locs have a call of their own; ``free`` would put slot 0 into the SWA free list.
+        self._free_unmapped = getattr(allocator, "free_full", None)
+
+    def alloc(self, count: int) -> list[int] | None:
+        """See `Target.alloc`."""
+        return self._locs(self.allocator.alloc(count))
+
+    def alloc_extend(self, prefix_lens: list[int], seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
+        """See `Target.alloc_extend`."""
+        prefix, seq = _tensor(prefix_lens), _tensor(seq_lens)
+        count = sum(seq_lens) - sum(prefix_lens)
+        return self._locs(self.allocator.alloc_extend(prefix, prefix, seq, seq, _tensor(last_locs), count))
+
+    def alloc_decode(self, seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
+        """See `Target.alloc_decode`."""
+        seq = _tensor(seq_lens)
+        return self._locs(self.allocator.alloc_decode(seq, seq, _tensor(last_locs)))
+
+    def alloc_extend_swa_tail(self, prefix_len: int, seq_len: int, last_loc: int, tail: int) -> list[int] | None:
+        """See `Target.alloc_extend_swa_tail`."""
+        prefix, seq = _tensor([prefix_len]), _tensor([seq_len])
+        last, count = _tensor([last_loc]), seq_len - prefix_len
+        return self._locs(self.allocator.alloc_extend_swa_tail(prefix, prefix, seq, seq, last, count, tail))
+
+    @staticmethod
+    def _locs(out: torch.Tensor | None) -> list[int] | None:
+        if out is None:
+            return None
+        locs: list[int] = out.tolist()
+        return locs
+
+    def free(self, mapped: list[int], unmapped: list[int]) -> None:
+        """See `Target.free`."""
+        if self._free_unmapped is None:
+            self.allocator.free(_tensor(unmapped + mapped))
+            return
+        if unmapped:
+            self._free_unmapped(_tensor(unmapped))
+        if mapped:
+            self.allocator.free(_tensor(mapped))
+
+    def free_swa(self, locs: list[int]) -> None:
+        """See `Target.free_swa`."""
+        self.allocator.free_swa(_tensor(locs))
+
+    def free_group_begin(self) -> None:
+        """See `Target.free_group_begin`."""
+        self.allocator.free_group_begin()
+
+    def free_group_end(self) -> None:
+        """See `Target.free_group_end`."""
+        self.allocator.free_group_end()
+
+    def _take_swa(self, count: int) -> torch.Tensor:
+        slots = self.allocator.swa_attn_allocator.alloc(count)
+        if slots is None:
+            raise MemoryError(f"the SWA allocator has no {count} free slots")
+        fresh: torch.Tensor = slots
+        return fresh
+
+    def set_mapping(self, locs: list[int]) -> list[int]:
+        """See `Target.set_mapping`. What SGLang's HiCache load-back does: take SWA slots, then map."""
+        slots = self._take_swa(len(locs))
+        self.allocator.set_full_to_swa_mapping(_tensor(locs), slots)
+        fresh: list[int] = slots.tolist()
+        return fresh
+
+    def register_mapping(self, locs: list[int]) -> list[int]:
+        """See `Target.register_mapping` (the trigger of SGLang PR 25889)."""
+        mapping = self.allocator.full_to_swa_index_mapping.clone()
+        slots = old = None
+        if locs:
+            where = _tensor(locs)
+            slots, old = self._take_swa(len(locs)), mapping[where]
+            mapping[where] = slots
+        self.allocator.full_to_swa_index_mapping = mapping
+        self.kv.register_mapping(mapping)
+        if slots is None or old is None:
+            return []
+        self.allocator.swa_attn_allocator.free(old[old > 0])
+        fresh: list[int] = slots.tolist()
+        return fresh
+
+    def backup(self) -> None:
+        """See `Target.backup`."""
+        self._backup = self.allocator.backup_state()
+
+    def restore(self) -> None:
+        """See `Target.restore`."""
+        self.allocator.restore_state(self._backup)
+
+    def clear(self) -> None:
+        """See `Target.clear`."""
+        self.allocator.clear()
+
+    def raw_mapping(self) -> list[int]:
+        """See `Target.raw_mapping`; the tensor translations read."""
+        mapping: list[int] = self.kv.full_to_swa_index_mapping.tolist()
+        del mapping[-1]
+        return mapping
+
+    def raw_free(self) -> FreeSlots:
+        """See `Target.raw_free`."""
+        return FreeSlots(
+            full=_free_list(self.allocator.full_attn_allocator), swa=_free_list(self.allocator.swa_attn_allocator)
+        )

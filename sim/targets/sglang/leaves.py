@@ -1,0 +1,165 @@
+"""Leaves of the release that need a GPU, replaced by plain equivalents.
+
+Only transfers and kernels: what is allocated, mapped, masked and cached stays the release's own
+code. Each replacement is a record, so that a verdict can say what it rests on.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+__all__ = ["LEAVES", "Leaf", "alloc_decode_pages", "alloc_extend_pages", "install", "store_leading_bytes"]
+
+Tensor = torch.Tensor
+
+
+def alloc_extend_pages(
+    prefix_lens: Tensor, seq_lens: Tensor, last_loc: Tensor, free_pages: Tensor, out: Tensor, _width: int, page_size: int
+) -> None:
+    """Fill `out` with the locs of new tokens, as SGLang's ``alloc_extend_kernel`` does.
+
+    A request first fills the page of its last loc, then takes pages from the front of `free_pages`.
+
+    Args:
+        prefix_lens: int ``[batch]``, tokens each request has.
+        seq_lens: int ``[batch]``, tokens each request will have.
+        last_loc: int ``[batch]``, loc of its last token.
+        free_pages: int64 ``[pages]``. If they do not suffice the caller discards `out`, which is left as it is.
+        out: int64 ``[sum(seq_lens - prefix_lens)]``.
+        page_size: tokens a page.
+    """
+    locs: list[int] = []
+    pages = iter(free_pages.tolist())
+    try:
+        for prefix, seq, last in zip(prefix_lens.tolist(), seq_lens.tolist(), last_loc.tolist(), strict=True):
+            position = min(seq, -(-prefix // page_size) * page_size)
+            locs.extend(range(last + 1, last + 1 + position - prefix))
+            while position < seq:
+                count = min(page_size, seq - position)
+                start = next(pages) * page_size
+                locs.extend(range(start, start + count))
+                position += count
+    except StopIteration:
+        return
+    out.copy_(torch.tensor(locs, dtype=out.dtype))
+
+
+def alloc_decode_pages(
+    seq_lens: Tensor, last_loc: Tensor, free_pages: Tensor, out: Tensor, _width: int, page_size: int
+) -> None:
+    """Fill `out` with one loc a request, as SGLang's ``alloc_decode_kernel`` does.
+
+    Args:
+        seq_lens: int ``[batch]``, tokens each request will have.
+        last_loc: int ``[batch]``, loc of its last token.
+        free_pages: int64 ``[pages]``. If they do not suffice the caller discards `out`, which is left as it is.
+        out: int64 ``[batch]``.
+        page_size: tokens a page.
+    """
+    pages = iter(free_pages.tolist())
+    try:
+        locs = [
+            next(pages) * page_size if (seq - 1) % page_size == 0 else last + 1
+            for seq, last in zip(seq_lens.tolist(), last_loc.tolist(), strict=True)
+        ]
+    except StopIteration:
+        return
+    out.copy_(torch.tensor(locs, dtype=out.dtype))
+
+
+class _Kernel:
+    """A plain function that is launched like a Triton kernel: ``kernel[grid](...)``."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+
+    def __getitem__(self, _grid: object) -> Callable[..., None]:
+        return self.function
+
+
+def store_leading_bytes(*_args: object, **_kwargs: object) -> None:
+    raise NotImplementedError
+
+
+def _synchronize(_device: object = None) -> None:
+    """A CPU has nothing to wait for."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One replacement.
+
+    Attributes:
+        module: where the name is looked up at run time.
+        attribute: the name, possibly dotted.
+        value: what it becomes.
+        releases: which releases need it, in words.
+        reason: why the original cannot run on a CPU and what stands in.
+        needed: whether the loaded release needs it, asked with the module.
+    """
+
+    module: str
+    attribute: str
+    value: Any
+    releases: str
+    reason: str
+    needed: Callable[[ModuleType], bool] = lambda _module: True
+
+
+def _no_cpu_version(paged: ModuleType) -> bool:
+    return not hasattr(paged, "alloc_decode_naive")
+
+
+def _pool_waits_for_cuda(_torch: ModuleType) -> bool:
+    pool: Any = importlib.import_module("sglang.srt.mem_cache.memory_pool").MHATokenToKVPool
+    return "cuda" in pool.get_cpu_copy.__code__.co_names
+
+
+_EXTEND = "Triton kernel; the same locs, computed on the CPU (conformance: tests/release)"
+
+LEAVES: tuple[Leaf, ...] = (
+    *(
+        Leaf(module, name, _Kernel(function), releases, _EXTEND, _no_cpu_version)
+        for module, releases in (
+            ("sglang.srt.mem_cache.allocator", "up to 0.5.12.post1"),
+            ("sglang.srt.mem_cache.allocator.paged", "0.5.13 to 0.5.21"),
+        )
+        for name, function in (
+            ("alloc_extend_kernel", alloc_extend_pages),
+            ("alloc_decode_kernel", alloc_decode_pages),
+        )
+    ),
+    Leaf(
+        "torch",
+        "cuda.synchronize",
+        _synchronize,
+        "up to 0.5.12.post1",
+        "called around CPU copies; a CPU has nothing to wait for",
+        _pool_waits_for_cuda,
+    ),
+)
+
+
+def install() -> tuple[Leaf, ...]:
+    """Put every replacement in that the loaded release needs; return those."""
+    done = []
+    for leaf in LEAVES:
+        try:
+            owner: Any = importlib.import_module(leaf.module)
+        except ModuleNotFoundError:
+            continue
+        needed = leaf.needed(owner)
+        *path, name = leaf.attribute.split(".")
+        for part in path:
+            owner = getattr(owner, part)
+        if not needed or name not in vars(owner):
+            continue
+        setattr(owner, name, leaf.value)
+        done.append(leaf)
+    return tuple(done)

@@ -1,0 +1,126 @@
+"""A release of SGLang as a target. Loaded inside a worker process only: one release a process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import torch
+
+from staleloc.models.config import Config
+from staleloc.sim.targets.base import Batch, Profile, Rows, TargetError
+from staleloc.sim.targets.sglang import leaves
+from staleloc.sim.targets.sglang._standin import Arena
+from staleloc.sim.targets.sglang.allocator import AllocatorDriver
+from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
+from staleloc.sim.targets.sglang.fetch import Release
+from staleloc.sim.targets.sglang.hybrid import HybridPool
+from staleloc.sim.targets.sglang.seal import Transform, seal
+
+__all__ = ["SglangTarget", "load"]
+
+_ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",  # the release must take its CPU paths on a machine with a GPU too
+    "SGLANG_NATIVE_MOVE_KV_CACHE": "1",  # move rows with torch, not with a kernel
+    "SGLANG_OPT_CACHE_SWA_TRANSLATION": "1",  # the switch of the DeepSeek-V4 pool's cached loc (PR 25889)
+}
+
+
+class SglangTarget(AllocatorDriver):
+    """See `Target`. `replacements` and `fakes` say what stands in for parts of the release."""
+
+    def __init__(self, name: str, pools: dict[str, Any], allocator_class: Any, profiles: tuple[Profile, ...],
+                 replacements: tuple[leaves.Leaf, ...], fakes: tuple[Fake, ...]) -> None:
+        self.name = name
+        self.profiles = profiles
+        self.replacements = replacements
+        self.fakes = fakes
+        self._pools = pools
+        self._allocator_class = allocator_class
+
+    def build(self, config: Config) -> None:
+        """See `Target.build`."""
+        if config.pool not in self._pools:
+            raise TargetError(f"{self.name} has no {config.pool} pool")
+        self._pool = self._pools[config.pool]
+        kv = self._pool.build(config)
+        allocator = self._allocator_class(
+            size=config.full_size, size_swa=config.swa_size, page_size=config.page_size, dtype=kv.dtype,
+            device="cpu", kvcache=kv, need_sort=config.need_sort,
+        )
+        self.attach(allocator, kv)
+        self._arena = Arena()
+        self._copies: dict[int, Any] = {}
+        self._loc = torch.empty(0, dtype=torch.int64)
+
+    def begin_forward(self, batch: Batch) -> None:
+        """See `Target.begin_forward`."""
+        self._loc = self._arena.place(batch.locs, batch.storage, batch.offset)
+        self._pool.begin(self._loc, self.allocator, batch.precomputed)
+
+    def write_kv(self, layer: int, tags: list[int]) -> None:
+        """See `Target.write_kv`."""
+        self._pool.write(layer, tags)
+
+    def read_kv(self, layer: int, locs: list[int]) -> Rows:
+        """See `Target.read_kv`."""
+        rows: Rows = self._pool.read(layer, torch.tensor(locs, dtype=torch.int64), self.allocator)
+        return rows
+
+    def _translate(self, loc: torch.Tensor) -> list[int]:
+        swa: list[int] = self.allocator.translate_loc_from_full_to_swa(loc).tolist()
+        return swa
+
+    def translate_batch(self, start: int, stop: int) -> list[int]:
+        """See `Target.translate_batch`."""
+        return self._translate(self._loc[start:stop])
+
+    def translate(self, locs: list[int], view: bool) -> list[int]:
+        """See `Target.translate`."""
+        return self._translate(self._arena.view(locs) if view else torch.tensor(locs, dtype=torch.int64))
+
+    def end_forward(self) -> None:
+        """See `Target.end_forward`. The releases do nothing here."""
+
+    def cpu_copy(self, copy: int, locs: list[int]) -> None:
+        """See `Target.cpu_copy`."""
+        self._copies[copy] = self.allocator.get_cpu_copy(torch.tensor(locs, dtype=torch.int64))
+
+    def load_cpu_copy(self, copy: int, locs: list[int]) -> None:
+        """See `Target.load_cpu_copy`."""
+        self.allocator.load_cpu_copy(self._copies[copy], torch.tensor(locs, dtype=torch.int64))
+
+    def move(self, targets: list[int], sources: list[int]) -> None:
+        """See `Target.move`."""
+        self.kv.move_kv_cache(torch.tensor(targets, dtype=torch.int64), torch.tensor(sources, dtype=torch.int64))
+
+    def raw_contents(self, layer: int) -> Rows:
+        """See `Target.raw_contents`."""
+        rows: Rows = self._pool.contents(layer)
+        return rows
+
+    def cache_hits(self) -> int:
+        """See `Target.cache_hits`."""
+        hits: int = self._pool.cache_hits()
+        return hits
+
+
+def load(release: Release, transform: Transform | None = None) -> SglangTarget:
+    """Import one release into this process and return it as a target.
+
+    Args:
+        release: from `fetch.resolve`.
+        transform: rewrites the release's sources in memory before they are compiled.
+
+    Raises:
+        TargetError: this process holds a release already, or the release does not fit the adapter.
+    """
+    os.environ.update(_ENVIRONMENT)
+    seal(release.name, release.root, fake_names(), transform=transform)
+    pool_module = importlib.import_module("sglang.srt.mem_cache.swa_memory_pool")
+    allocator_class = pool_module.SWATokenToKVPoolAllocator if hasattr(pool_module, "SWATokenToKVPoolAllocator") else importlib.import_module("sglang.srt.mem_cache.allocator.swa").SWATokenToKVPoolAllocator
+    memory_pool = importlib.import_module("sglang.srt.mem_cache.memory_pool")
+    hybrid = HybridPool(pool_module.SWAKVPool, memory_pool)
+    replacements = leaves.install()
+    return SglangTarget(release.name, {"hybrid": hybrid}, allocator_class, (), replacements, FAKES)
