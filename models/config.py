@@ -55,6 +55,15 @@ class Config:
         """How many pages `tokens` tokens take, starting on a page boundary."""
         return -(-tokens // self.page_size)
 
+    @property
+    def possible(self) -> bool:
+        """Whether `check` passes."""
+        try:
+            self.check()
+        except ConfigError:
+            return False
+        return True
+
     def check(self) -> None:
         """Raise ConfigError unless a cache of this shape can exist."""
         if self.page_size < 1:

@@ -151,6 +151,8 @@ class World:
 
     def remap(self, grants: list[Grant]) -> None:
         """Live tokens have fresh SWA slots from now on."""
+        if self.group_open and any(grant.loc in self._deferred for grant in grants):
+            self.seen["remapped_in_group"] += 1
         for grant in grants:
             self._map(grant)
         self._note_change(grant.loc for grant in grants)

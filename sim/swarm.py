@@ -28,6 +28,13 @@ _WEIGHTS: dict[str, int] = {
 
 _ALWAYS = frozenset({ev.Alloc.kind, ev.AllocExtend.kind, ev.BeginForward.kind, ev.WriteKv.kind, ev.EndForward.kind})
 
+_FOLLOWS = {
+    ev.FreeGroupEnd.kind: ev.FreeGroupBegin.kind,
+    ev.Restore.kind: ev.Backup.kind,
+    ev.LoadCpuCopy.kind: ev.CpuCopy.kind,
+}
+"""Events that come with the event that makes them possible."""
+
 
 @dataclass(frozen=True)
 class Habits:
@@ -85,7 +92,12 @@ def draw_habits(choices: Choices, config: Config, profile: Profile) -> Habits:
     unfit = {ev.Alloc.kind} if size > 1 else {ev.AllocExtend.kind, ev.AllocDecode.kind, ev.AllocExtendSwaTail.kind}
     kinds = []
     for kind in _WEIGHTS:
-        if kind in profile.events and kind not in unfit and (kind in _ALWAYS or choices.chance(60)):
+        if kind not in profile.events or kind in unfit:
+            continue
+        wanted = kind in _ALWAYS or choices.chance(60)
+        if kind in _FOLLOWS:
+            wanted = _FOLLOWS[kind] in kinds
+        if wanted:
             kinds.append(kind)
     storages = choices.pick((("reused", "view"), ("fresh", "reused", "view"), ("reused",), ("fresh",)))
     return Habits(

@@ -6,6 +6,7 @@ reference model, and a check knows nothing of the engine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,7 +46,7 @@ class Profile:
     page_sizes: tuple[int, ...]
     dtypes: tuple[str, ...]
     events: frozenset[str]
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict, hash=False)
     all_swa: bool = False
     per_forward: bool = False
     restores_mapping: bool = True

@@ -11,34 +11,39 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["DTYPES", "HEAD_DIM", "decode", "encode"]
+from staleloc.sim.targets.base import V_MARK, Rows
 
-HEAD_DIM = 4
-"""Elements of a row that every dtype of `DTYPES` can hold a tag in: 8 or 16 bytes."""
+__all__ = ["DTYPES", "WIDTH", "decode", "encode", "encode_rows"]
+
+WIDTH = 4
+"""Elements of a row: 8 or 16 bytes in every dtype of `DTYPES`, so that a tag fits."""
 
 DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-"""The dtypes a tag can be stored in, by the name `Config.dtype` uses."""
+"""The dtypes that a tag can be stored in, by the name `Config.dtype` uses."""
 
 
-def encode(tags: Sequence[int], dtype: torch.dtype, head_dim: int = HEAD_DIM) -> Tensor:
-    """Rows that carry `tags`: shape ``[len(tags), 1, head_dim]``, one head.
-
-    `head_dim` elements must be a multiple of eight bytes. Bytes after the tag are zero.
-    """
-    words = head_dim * dtype.itemsize // 8
-    if words == 1:
-        row_words = list(tags)
-    else:
-        row_words = [0] * (words * len(tags))
-        row_words[::words] = tags
-    return torch.tensor(row_words, dtype=torch.int64).view(dtype).view(len(tags), 1, head_dim)
+def encode_rows(tags: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Rows that carry `tags`: shape ``[len(tags), 1, WIDTH]``. The bytes after a tag are zero."""
+    words = WIDTH * dtype.itemsize // 8
+    padded = [0] * (words * len(tags))
+    padded[::words] = tags
+    return torch.tensor(padded, dtype=torch.int64).view(dtype).view(len(tags), 1, WIDTH)
 
 
-def decode(rows: Tensor) -> list[int]:
-    """The tags of rows of shape ``[n, 1, head_dim]``, in order. Reads bytes and changes nothing."""
-    words: list[int] = rows.view(torch.int64)[:, 0, 0].tolist()
-    return words
+def encode(tags: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Key rows that carry `tags` and value rows that carry them plus `V_MARK`; see `encode_rows`."""
+    return encode_rows(tags, dtype), encode_rows([tag + V_MARK for tag in tags], dtype)
+
+
+def decode(keys: Tensor, values: Tensor | None = None) -> Rows:
+    """The tags of rows of shape ``[n, 1, WIDTH]``. Reads bytes and changes nothing."""
+    return Rows(_tags(keys), None if values is None else _tags(values))
+
+
+def _tags(rows: Tensor) -> list[int]:
+    tags: list[int] = rows.view(torch.int64)[:, 0, 0].tolist()
+    return tags

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.tags import DTYPES, HEAD_DIM
+from staleloc.sim.targets.tags import DTYPES, WIDTH
 
 from .cpu_copy import CpuCopy, copy_in, copy_out, keep_rows
 from .policies import POLICIES
@@ -30,16 +30,13 @@ class KvPool:
         sizes = {FULL: config.full_size, SWA: config.swa_size}
         self.buffers_of = {
             kind: tuple(
-                torch.zeros(
-                    (config.layers.count(kind), size + config.page_size, 1, HEAD_DIM), dtype=DTYPES[config.dtype]
-                )
+                torch.zeros((config.layers.count(kind), size + config.page_size, 1, WIDTH), dtype=DTYPES[config.dtype])
                 for _ in range(self.parts)
             )
             for kind, size in sizes.items()
         }
         rows_of = {
-            kind: list(zip(*(part.unbind(0) for part in parts), strict=True))
-            for kind, parts in self.buffers_of.items()
+            kind: list(zip(*(part.unbind(0) for part in parts), strict=True)) for kind, parts in self.buffers_of.items()
         }
         self._layer_buffers = [
             rows_of[kind][config.layers[:layer_id].count(kind)] for layer_id, kind in enumerate(config.layers)

@@ -1,7 +1,218 @@
+"""Where a release comes from: PyPI by version, a local wheel, or a checkout.
+
+What is fetched is unpacked once into a cache that all runs share. A cache entry appears by a single
+rename, so it is complete or absent, whoever else is running and whenever they die.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import platformdirs
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.sglang.unpack import tree_digest, unpack
+
+__all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
+
+_RECORD = "release.json"
+_STALE_SECONDS = 24 * 3600
+_ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
+                "--platform", "manylinux_2_34_x86_64")  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Release:
+    """Sources of one SGLang.
+
+    Attributes:
+        name: as the user named it.
+        version: its version, or None where the sources do not say.
+        root: the folder that contains the ``sglang`` package.
+    """
+
     name: str
     version: str | None
     root: Path
+
+
+def cache_folder() -> Path:
+    """Where releases are kept: ``STALELOC_CACHE``, or the user's cache folder."""
+    return Path(os.environ.get("STALELOC_CACHE") or platformdirs.user_cache_dir("staleloc")).expanduser().absolute()
+
+
+def resolve(spec: str) -> Release:
+    """The release a target name stands for, fetched if it is not in the cache.
+
+    Args:
+        spec: ``sglang==VERSION``, ``sglang@FOLDER`` or ``sglang@FILE.whl``.
+
+    Raises:
+        TargetError: it cannot be had; the message says what to do.
+    """
+    if spec.startswith("sglang=="):
+        return _by_version(spec)
+    if spec.startswith("sglang@"):
+        path = Path(spec.removeprefix("sglang@")).expanduser()
+        if path.suffix == ".whl":
+            return _by_wheel(spec, path)
+        root = _checkout_root(path)
+        return Release(spec, _version_of(root), root)
+    raise TargetError(f"{spec!r} names no SGLang; use sglang==VERSION, sglang@FOLDER or sglang@FILE.whl")
+
+
+def add(spec: str) -> Release:
+    """Put a release into the cache now, so that later runs need no network.
+
+    Raises:
+        TargetError: it cannot be had, or is a checkout, which is used in place.
+    """
+    release = resolve(spec)
+    if cache_folder() not in release.root.parents:
+        raise TargetError(f"{spec} is a checkout and used in place; there is nothing to add")
+    return release
+
+
+def installed() -> list[Release]:
+    """The releases in the cache, by version."""
+    releases = []
+    for record in cache_folder().glob(f"*/{_RECORD}"):
+        if not record.parent.name.startswith("."):
+            facts = json.loads(record.read_text(encoding="utf-8"))
+            releases.append(Release(facts["name"], facts["version"], record.parent))
+    return sorted(releases, key=lambda release: (Version(release.version or "0"), release.name))
+
+
+def _by_version(spec: str) -> Release:
+    wanted = spec.removeprefix("sglang==")
+    try:
+        version = str(Version(wanted))
+    except InvalidVersion:
+        raise TargetError(f"{wanted!r} is not a version; use for example sglang==0.5.12") from None
+    entry = cache_folder() / f"sglang-{version}"
+    if not entry.is_dir():
+        with _workspace() as work:
+            wheel = _download(version, work)
+            _enter(wheel, entry, f"sglang=={version}", version, work)
+    _verify(entry, f"sglang=={version}")
+    return Release(f"sglang=={version}", version, entry)
+
+
+def _by_wheel(spec: str, wheel: Path) -> Release:
+    if not wheel.is_file():
+        raise TargetError(f"there is no wheel {wheel}")
+    try:
+        name, parsed, _, _ = parse_wheel_filename(wheel.name)
+    except (InvalidWheelFilename, InvalidVersion):
+        raise TargetError(f"{wheel.name} is not named like a wheel; keep the name it was published under") from None
+    if name != "sglang":
+        raise TargetError(f"{wheel.name} is a wheel of {name}, not of sglang")
+    entry = cache_folder() / f"wheel-{_sha256(wheel)[:16]}"
+    if not entry.is_dir():
+        with _workspace() as work:
+            _enter(wheel, entry, spec, str(parsed), work)
+    _verify(entry, spec)
+    return Release(spec, str(parsed), entry)
+
+
+@contextmanager
+def _workspace() -> Iterator[Path]:
+    """A folder in the cache that is never taken for an entry; leftovers of killed runs are removed after a day."""
+    cache = cache_folder()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".tmp-", dir=cache))
+    except OSError as error:
+        raise TargetError(f"the cache {cache} cannot be written ({error}); set STALELOC_CACHE to a folder") from None
+    for leftover in cache.glob(".tmp-*"):
+        if leftover != work and time.time() - leftover.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _download(version: str, work: Path) -> Path:
+    """The wheel for this machine, or else the one for Linux on x86-64: only its Python sources are used."""
+    error = ""
+    for choice in ((), _ANY_MACHINE):
+        command = [sys.executable, "-m", "pip", "download", f"sglang=={version}", "--no-deps", "--only-binary=:all:",
+                   "--dest", str(work), "--no-input", "--quiet", "--disable-pip-version-check", "--retries", "1",
+                   *choice]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        wheels = list(work.glob("*.whl"))
+        if done.returncode == 0 and wheels:
+            return wheels[0]
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        error = lines[-1] if lines else f"pip ended with {done.returncode}"
+        if "No module named pip" in error:
+            break
+    raise TargetError(
+        f"sglang=={version} is not in the cache and could not be downloaded ({error}); check the version and the "
+        "network, or download the wheel yourself and use sglang@FILE.whl"
+    )
+
+
+def _enter(wheel: Path, entry: Path, name: str, version: str, work: Path) -> None:
+    """Unpack beside the cache entry and rename; if another run was faster, its entry stays."""
+    staged = work / "release"
+    unpack(wheel, staged)
+    facts = {"name": name, "version": version, "wheel": wheel.name, "sha256": _sha256(wheel),
+             "sources_sha256": tree_digest(staged)}  # fmt: skip
+    (staged / _RECORD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    try:
+        staged.rename(entry)
+    except OSError:
+        if not entry.is_dir():
+            raise
+
+
+def _verify(entry: Path, name: str) -> None:
+    try:
+        facts = json.loads((entry / _RECORD).read_text(encoding="utf-8"))
+        intact = facts["sources_sha256"] == tree_digest(entry)
+    except (OSError, ValueError, KeyError):
+        intact = False
+    if not intact:
+        raise TargetError(f"the sources of {name} in {entry} are not those that were unpacked; delete that folder")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checkout_root(path: Path) -> Path:
+    """The folder that contains the package: `path`, its ``python`` folder, or its parent."""
+    for root in (path, path / "python", path.parent):
+        package = root / "sglang"
+        if (package / "srt" / "mem_cache").is_dir() and (root != path.parent or package == path):
+            return root.absolute()
+    raise TargetError(f"{path} holds no sglang/srt/mem_cache; give a checkout, its python folder or the package folder")
+
+
+def _version_of(root: Path) -> str | None:
+    for name in ("_version.py", "version.py"):
+        try:
+            text = (root / "sglang" / name).read_text(encoding="utf-8")
+        except OSError:
+            continue
+        found = re.search(r"""^(?:__)?version(?:__)?\s*(?::[^=]*)?=.*?["']([^"']+)["']""", text, re.MULTILINE)
+        if found:
+            return found[1]
+    return None

@@ -10,7 +10,7 @@ import torch
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import Rows
-from staleloc.sim.targets.sglang._standin import WIDTH, decode, encode
+from staleloc.sim.targets.tags import DTYPES, WIDTH, decode, encode
 
 __all__ = ["HybridPool"]
 
@@ -44,7 +44,7 @@ class HybridPool:
             "size": config.full_size,
             "size_swa": config.swa_size,
             "page_size": config.page_size,
-            "dtype": getattr(torch, config.dtype),
+            "dtype": DTYPES[config.dtype],
             "head_num": 1,
             "head_dim": WIDTH,
             "swa_attention_layer_ids": layers[SWA],

@@ -20,7 +20,13 @@ Tensor = torch.Tensor
 
 
 def alloc_extend_pages(
-    prefix_lens: Tensor, seq_lens: Tensor, last_loc: Tensor, free_pages: Tensor, out: Tensor, _width: int, page_size: int
+    prefix_lens: Tensor,
+    seq_lens: Tensor,
+    last_loc: Tensor,
+    free_pages: Tensor,
+    out: Tensor,
+    _width: int,
+    page_size: int,
 ) -> None:
     """Fill `out` with the locs of new tokens, as SGLang's ``alloc_extend_kernel`` does.
 
@@ -83,8 +89,24 @@ class _Kernel:
         return self.function
 
 
-def store_leading_bytes(*_args: object, **_kwargs: object) -> None:
-    raise NotImplementedError
+def store_leading_bytes(*, input: Tensor, cache: Tensor, indices: Tensor, page_size: int, type: str) -> None:
+    """Store each token's first eight bytes, unquantized, where SGLang's ``fused_store_cache`` puts its first bytes.
+
+    Args:
+        input: ``[tokens, dim]``, at least eight bytes a row.
+        cache: uint8 ``[pages, bytes]``; the tokens of a page start 576 bytes apart (layout ``"flashmla"``).
+        indices: int ``[tokens]``, SWA locs.
+        page_size: tokens a page.
+        type: name of the layout.
+
+    Raises:
+        NotImplementedError: another layout is asked for.
+        IndexError: a loc is outside the pool.
+    """
+    if type != "flashmla":
+        raise NotImplementedError(f"layout {type!r}")
+    words = cache.view(torch.int64)
+    words[indices // page_size, indices % page_size * 72] = input.contiguous().view(torch.int64)[:, 0]
 
 
 def _synchronize(_device: object = None) -> None:
@@ -134,6 +156,13 @@ LEAVES: tuple[Leaf, ...] = (
             ("alloc_extend_kernel", alloc_extend_pages),
             ("alloc_decode_kernel", alloc_decode_pages),
         )
+    ),
+    Leaf(
+        "sglang.srt.mem_cache.deepseek_v4_memory_pool",
+        "fused_store_cache",
+        store_leading_bytes,
+        "0.5.12 and 0.5.12.post1",
+        "CUDA kernel; the token's first eight bytes go where its first bytes went",
     ),
     Leaf(
         "torch",

@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
+from staleloc.models.config import FULL, SWA, Config
+from staleloc.sim.targets.arena import Arena
 from staleloc.sim.targets.base import Batch, Profile, Rows, TargetError
-from staleloc.sim.targets.sglang import leaves
-from staleloc.sim.targets.sglang._standin import Arena
+from staleloc.sim.targets.sglang import capability, drift, leaves
 from staleloc.sim.targets.sglang.allocator import AllocatorDriver
+from staleloc.sim.targets.sglang.dsv4 import Dsv4Pool
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
 from staleloc.sim.targets.sglang.fetch import Release
 from staleloc.sim.targets.sglang.hybrid import HybridPool
-from staleloc.sim.targets.sglang.seal import Transform, seal
+from staleloc.sim.targets.sglang.leaves import Leaf
+from staleloc.sim.targets.sglang.seal import THIRD_PARTY, Transform, seal
 
 __all__ = ["SglangTarget", "load"]
 
@@ -26,28 +28,60 @@ _ENVIRONMENT = {
     "SGLANG_OPT_CACHE_SWA_TRANSLATION": "1",  # the switch of the DeepSeek-V4 pool's cached loc (PR 25889)
 }
 
+_ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
+_DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
+
 
 class SglangTarget(AllocatorDriver):
-    """See `Target`. `replacements` and `fakes` say what stands in for parts of the release."""
+    """See `Target`.
 
-    def __init__(self, name: str, pools: dict[str, Any], allocator_class: Any, profiles: tuple[Profile, ...],
-                 replacements: tuple[leaves.Leaf, ...], fakes: tuple[Fake, ...]) -> None:
+    Attributes:
+        replacements: leaves of the release that something else stands in for.
+        fakes: names of stubbed modules that were given an answer.
+    """
+
+    def __init__(self, name: str, allocator_class: Any, replacements: tuple[Leaf, ...]) -> None:
         self.name = name
-        self.profiles = profiles
+        self.profiles: tuple[Profile, ...] = ()
         self.replacements = replacements
-        self.fakes = fakes
-        self._pools = pools
+        self.fakes: tuple[Fake, ...] = FAKES
         self._allocator_class = allocator_class
+        self._pools: dict[str, HybridPool | Dsv4Pool] = {}
+
+    def offer(self, profile: Profile, pool: HybridPool | Dsv4Pool) -> None:
+        """Add one way to be driven, after building one cache of each kind of page to see that it fits.
+
+        Raises:
+            TargetError: the release's state is not where the adapter looks for it.
+        """
+        self.profiles += (profile,)
+        self._pools[profile.pool] = pool
+        for page_size in {profile.page_sizes[0], profile.page_sizes[-1]}:
+            config = Config(
+                pool=profile.pool,
+                page_size=page_size,
+                full_size=2 * page_size,
+                swa_size=page_size,
+                layers=(SWA,) if profile.all_swa else (FULL, SWA),
+                dtype=profile.dtypes[0],
+            )
+            self.build(config)
+            drift.check_state(self.name, self.allocator, self.kv, config)
 
     def build(self, config: Config) -> None:
         """See `Target.build`."""
         if config.pool not in self._pools:
-            raise TargetError(f"{self.name} has no {config.pool} pool")
+            raise TargetError(f"{self.name} has no {config.pool} pool with a cached translation to test")
         self._pool = self._pools[config.pool]
         kv = self._pool.build(config)
         allocator = self._allocator_class(
-            size=config.full_size, size_swa=config.swa_size, page_size=config.page_size, dtype=kv.dtype,
-            device="cpu", kvcache=kv, need_sort=config.need_sort,
+            size=config.full_size,
+            size_swa=config.swa_size,
+            page_size=config.page_size,
+            dtype=kv.dtype,
+            device="cpu",
+            kvcache=kv,
+            need_sort=config.need_sort,
         )
         self.attach(allocator, kv)
         self._arena = Arena()
@@ -78,7 +112,7 @@ class SglangTarget(AllocatorDriver):
 
     def translate(self, locs: list[int], view: bool) -> list[int]:
         """See `Target.translate`."""
-        return self._translate(self._arena.view(locs) if view else torch.tensor(locs, dtype=torch.int64))
+        return self._translate(self._arena.view(locs) if view else self._arena.fresh(locs))
 
     def end_forward(self) -> None:
         """See `Target.end_forward`. The releases do nothing here."""
@@ -118,9 +152,42 @@ def load(release: Release, transform: Transform | None = None) -> SglangTarget:
     """
     os.environ.update(_ENVIRONMENT)
     seal(release.name, release.root, fake_names(), transform=transform)
-    pool_module = importlib.import_module("sglang.srt.mem_cache.swa_memory_pool")
-    allocator_class = pool_module.SWATokenToKVPoolAllocator if hasattr(pool_module, "SWATokenToKVPoolAllocator") else importlib.import_module("sglang.srt.mem_cache.allocator.swa").SWATokenToKVPoolAllocator
+    try:
+        return _load(release)
+    except TargetError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name in THIRD_PARTY:
+            raise TargetError(
+                f"{release.name} needs the package {error.name}; install the extra: pip install 'staleloc[sglang]'"
+            ) from error
+        raise TargetError(f"{release.name} has no module {error.name}; the adapter needs an update") from error
+    except Exception as error:
+        raise TargetError(
+            f"{release.name} cannot be imported ({type(error).__name__}: {error}); the adapter needs an update"
+        ) from error
+
+
+def _load(release: Release) -> SglangTarget:
+    pools = importlib.import_module("sglang.srt.mem_cache.swa_memory_pool")
     memory_pool = importlib.import_module("sglang.srt.mem_cache.memory_pool")
-    hybrid = HybridPool(pool_module.SWAKVPool, memory_pool)
-    replacements = leaves.install()
-    return SglangTarget(release.name, {"hybrid": hybrid}, allocator_class, (), replacements, FAKES)
+    # The allocator has its own module from 0.5.13.
+    home = pools if hasattr(pools, "SWATokenToKVPoolAllocator") else importlib.import_module(_ALLOCATOR_MODULE)
+    allocator_class = home.SWATokenToKVPoolAllocator
+    drift.check_calls(release.name, allocator_class, drift.ALLOCATOR)
+    drift.check_calls(release.name, pools.SWAKVPool, drift.HYBRID)
+    dsv4 = None
+    if capability.has_cached_loc(release.root):
+        dsv4 = importlib.import_module(_DSV4_MODULE).DeepSeekV4TokenToKVPool
+        drift.check_calls(release.name, dsv4, drift.DSV4)
+    target = SglangTarget(release.name, allocator_class, leaves.install())
+    hybrid = HybridPool(pools.SWAKVPool, memory_pool)
+    target.offer(
+        capability.hybrid_profile(
+            allocator_class, release.root, per_forward=hybrid.per_forward, precomputed=hybrid.precomputed
+        ),
+        hybrid,
+    )
+    if dsv4 is not None:
+        target.offer(capability.dsv4_profile(allocator_class, release.root), Dsv4Pool(dsv4))
+    return target

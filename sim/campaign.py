@@ -1,0 +1,205 @@
+"""A campaign: many tapes within a budget, on any number of workers, with the same findings on each number.
+
+Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take
+chunks of them; what they found is put in the order of tape numbers before anything is decided.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from staleloc.sim.choices import seeded
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.generate import generate
+from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.wire import divergence_from_json
+
+__all__ = ["Budget", "Campaign", "Found", "Results"]
+
+CHUNK = 16
+"""Tapes a worker takes at a time."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a campaign ends: after `tapes` tapes, `seconds` seconds, or at the first divergence.
+
+    With `first`, tapes with smaller numbers than the diverging one are still played, so that the
+    first divergence is the same on any number of workers.
+    """
+
+    tapes: int | None = None
+    seconds: float | None = None
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tape that diverged."""
+
+    index: int
+    divergence: Divergence
+    tape: Tape
+
+
+@dataclass
+class Results:
+    """What a campaign saw.
+
+    Attributes:
+        found: for each kind of divergence (class, check, event, pool and policy) the tape with the
+            smallest number, in the order of numbers.
+        diverged: tapes that diverged.
+        seen: situation -> how often it happened.
+        notes: what people should know, one line each.
+    """
+
+    profiles: list[Profile] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    tapes: int = 0
+    events: int = 0
+    diverged: int = 0
+    seconds: float = 0.0
+    seen: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+class Campaign:
+    """Plays tapes ``0, 1, 2, ...`` of a seed on `workers` processes.
+
+    Args:
+        target: the target's name.
+        mutant: a mutant's name, or None.
+        progress: called with the results so far, every now and then, from a worker's thread.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        seed: int,
+        budget: Budget,
+        workers: int,
+        mutant: str | None = None,
+        progress: Callable[[Results], None] = lambda results: None,
+    ) -> None:
+        self._target = target
+        self._seed = seed
+        self._budget = budget
+        self._workers = workers
+        self._mutant = mutant
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._chunks = itertools.count()
+        self._stop_at: int | None = None
+        self._cancelled = threading.Event()
+        self._results = Results()
+        self._kinds: dict[tuple[str, ...], Found] = {}
+
+    def run(self) -> Results:
+        """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
+
+        Raises:
+            TargetError: the target cannot be loaded or driven.
+        """
+        started = time.monotonic()
+        self._deadline = started + self._budget.seconds if self._budget.seconds is not None else None
+        with ThreadPoolExecutor(self._workers) as pool:
+            jobs = [pool.submit(self._work) for _ in range(self._workers)]
+            try:
+                for job in jobs:
+                    job.result()
+            except KeyboardInterrupt:
+                self._results.notes.append("interrupted; these are the results so far")
+                self._cancelled.set()
+            except BaseException:
+                self._cancelled.set()
+                raise
+        self._results.seconds = time.monotonic() - started
+        self._results.found = sorted(self._kinds.values(), key=lambda found: found.index)
+        if self._budget.first:
+            del self._results.found[1:]
+        return self._results
+
+    def _work(self) -> None:
+        worker = WorkerProcess(self._target, self._mutant)
+        try:
+            self._results.profiles = worker.profiles
+            while (chunk := self._next_chunk()) is not None:
+                worker = self._play(worker, chunk)
+        finally:
+            worker.close()
+
+    def _next_chunk(self) -> list[int] | None:
+        with self._lock:
+            if self._cancelled.is_set() or (self._deadline is not None and time.monotonic() >= self._deadline):
+                return None
+            first = next(self._chunks) * CHUNK
+            stops = [stop for stop in (self._budget.tapes, self._stop_at) if stop is not None]
+            chunk = list(range(first, min([first + CHUNK, *stops])))
+            return chunk or None
+
+    def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
+        """Play a chunk; the worker afterwards, which is another one if the first died."""
+        died = -1
+        while tapes:
+            done = 0
+            try:
+                for answer in worker.run(self._seed, tapes):
+                    self._note(answer)
+                    done += 1
+                return worker
+            except WorkerHung as error:
+                self._note(self._failed(tapes[done], "hang", str(error)))
+                done += 1
+            except WorkerDied as error:
+                if died == tapes[done]:
+                    self._give_up_or_note(error, died)
+                    done += 1
+                else:
+                    died = tapes[done]
+                    with self._lock:
+                        self._results.notes.append(f"{error} at tape {died}; a new one played it again")
+            worker.close()
+            worker = WorkerProcess(self._target, self._mutant)
+            tapes = tapes[done:]
+        return worker
+
+    def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
+        """A process that dies twice on a tape has a bug, unless somebody else killed it."""
+        if error.code == -9:
+            raise TargetError(f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known")
+        self._note(self._failed(tape, "crash", str(error)))
+
+    @staticmethod
+    def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:
+        divergence = {"kind": kind, "check": kind, "event": -1, "what": what, "sentence": "", "rows": []}
+        return {"tape": tape, "divergence": divergence, "place": [], "events": 0, "seen": {}}
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        with self._lock:
+            results = self._results
+            results.tapes += 1
+            results.events += answer["events"]
+            results.seen.update(answer["seen"])
+            if answer["divergence"] is not None:
+                self._keep(answer["tape"], divergence_from_json(answer["divergence"]), answer["place"])
+            if results.tapes % CHUNK == 0:
+                self._progress(results)
+
+    def _keep(self, index: int, divergence: Divergence, place: list[str]) -> None:
+        self._results.diverged += 1
+        kind = (*divergence.key, *place)
+        if kind not in self._kinds or index < self._kinds[kind].index:
+            tape = generate(seeded(self._seed, index), self._results.profiles)
+            self._kinds[kind] = Found(index, divergence, tape)
+        if self._budget.first and (self._stop_at is None or index < self._stop_at):
+            self._stop_at = index

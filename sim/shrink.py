@@ -1,0 +1,125 @@
+"""Shrink a diverging tape to a local minimum: no single event can be dropped from the result.
+
+The class and the check of the divergence are kept, so a shrink never slides to another bug. It asks
+only whether a candidate still diverges that way, hence works for any target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from staleloc.sim import events as ev
+from staleloc.sim.contracts import unfit
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.repair import repair
+from staleloc.sim.simplify import cost, renumbered, simpler_configs, simpler_events
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["MAX_CANDIDATES", "Judge", "Shrunk", "shrink"]
+
+MAX_CANDIDATES = 3000
+"""Candidates tried at most; a budget in candidates, not in seconds, keeps the result the same everywhere."""
+
+Judge = Callable[[Tape], Divergence | None]
+"""Plays a legal tape and says where it diverges."""
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """The smallest tape found.
+
+    Attributes:
+        before: events of the original tape.
+        candidates: tapes that were played.
+        minimal: no single event can be dropped; False only if the budget ran out.
+    """
+
+    tape: Tape
+    divergence: Divergence
+    before: int
+    candidates: int
+    minimal: bool
+
+
+def shrink(tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int = MAX_CANDIDATES) -> Shrunk:
+    """Shrink `tape`, which `judge` says diverges with `divergence`."""
+    return _Shrinker(tape, divergence, profile, judge, budget).run()
+
+
+class _OutOfBudget(Exception):
+    pass
+
+
+class _Shrinker:
+    def __init__(self, tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int) -> None:
+        self.before = len(tape.events)
+        self.tape = tape
+        self.divergence = divergence
+        self.profile = profile
+        self.judge = judge
+        self.budget = budget
+        self.tried: set[tuple[object, tuple[ev.Event, ...]]] = set()
+
+    def run(self) -> Shrunk:
+        minimal = True
+        try:
+            self._cut_after_divergence()
+            while self._drop_events() or self._simplify():
+                pass
+        except _OutOfBudget:
+            minimal = False
+        return Shrunk(self.tape, self.divergence, self.before, len(self.tried), minimal)
+
+    def _cut_after_divergence(self) -> None:
+        if self.divergence.event >= 0:
+            self._try(replace(self.tape, events=self.tape.events[: self.divergence.event + 1]))
+
+    def _drop_events(self) -> bool:
+        """Drop runs of events, long ones first, from the end; then single ones until none can go."""
+        progress = False
+        run = max(1, len(self.tape.events) // 2)
+        while run:
+            start = len(self.tape.events) - run
+            while start >= 0:
+                events = self.tape.events
+                if self._try(replace(self.tape, events=events[:start] + events[start + run :])):
+                    progress = True
+                    start = min(start, len(self.tape.events))
+                start -= run
+            run //= 2
+        return progress
+
+    def _simplify(self) -> bool:
+        """One simpler cache or event, or two events with their requests merged; True if something went."""
+        return any(self._try(candidate) for candidate in self._simpler())
+
+    def _simpler(self) -> Iterator[Tape]:
+        tape = self.tape
+        yield replace(tape, events=renumbered(tape.events))
+        for config in simpler_configs(tape.config):
+            yield replace(tape, config=config)
+        for i, event in enumerate(tape.events):
+            for simpler in simpler_events(event):
+                yield replace(tape, events=(*tape.events[:i], simpler, *tape.events[i + 1 :]))
+
+    def _try(self, candidate: Tape) -> bool:
+        """Take the candidate over if it is smaller and diverges the same way."""
+        if unfit(candidate.config, self.profile) or not candidate.config.possible:
+            return False
+        events = repair(candidate.config, candidate.events, self.profile)
+        candidate = replace(candidate, events=events)
+        key = (candidate.config, events)
+        if key in self.tried or cost(*key) >= cost(self.tape.config, self.tape.events):
+            return False
+        if len(self.tried) >= self.budget:
+            raise _OutOfBudget
+        self.tried.add(key)
+        divergence = self.judge(candidate)
+        if divergence is None or divergence.key != self.divergence.key:
+            return False
+        if 0 <= divergence.event < len(events) - 1:
+            candidate = replace(candidate, events=events[: divergence.event + 1])
+        self.tape, self.divergence = candidate, divergence
+        return True

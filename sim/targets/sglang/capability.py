@@ -1,0 +1,83 @@
+"""What a loaded release can do, found out from its classes and sources, not from its version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from staleloc.sim.events import KINDS
+from staleloc.sim.targets.base import Profile
+from staleloc.sim.targets.sglang import dsv4
+from staleloc.sim.targets.tags import DTYPES
+
+__all__ = ["dsv4_profile", "has_cached_loc", "hybrid_profile"]
+
+_NO_METHOD = {
+    "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
+    "set_mapping": ("set_full_to_swa_mapping", "this release has no set_full_to_swa_mapping (it came with 0.5.12)"),
+    "backup": ("backup_state", "this release has no backup_state (gone in 0.5.18)"),
+    "restore": ("restore_state", "this release has no restore_state (gone in 0.5.18)"),
+}
+_NO_CALLER = "this release never restores a backup: no speculative worker calls restore_state since 0.5.14"
+_DSV4_MISSING = {
+    "cpu_copy": "DeepSeekV4TokenToKVPool has no CPU copy",
+    "load_cpu_copy": "DeepSeekV4TokenToKVPool has no CPU copy",
+    "move": "DeepSeekV4TokenToKVPool has no move_kv_cache",
+}
+
+
+def _missing(allocator_class: Any, root: Path) -> dict[str, str]:
+    missing = {kind: why for kind, (method, why) in _NO_METHOD.items() if not hasattr(allocator_class, method)}
+    if "restore" not in missing and not _restores_anywhere(root):
+        missing.update(backup=_NO_CALLER, restore=_NO_CALLER)
+    return missing
+
+
+def _restores_anywhere(root: Path) -> bool:
+    """Whether a speculative worker goes back to a saved allocator state."""
+    workers = (root / "sglang" / "srt" / "speculative").glob("*.py")
+    return any(".restore_state(" in worker.read_text(encoding="utf-8") for worker in workers)
+
+
+def has_cached_loc(root: Path) -> bool:
+    """Whether the DeepSeek-V4 pool of these sources caches translated locs (0.5.12 and 0.5.12.post1)."""
+    pool = root / "sglang" / "srt" / "mem_cache" / "deepseek_v4_memory_pool.py"
+    return pool.is_file() and "cached_loc" in pool.read_text(encoding="utf-8")
+
+
+def hybrid_profile(allocator_class: Any, root: Path, *, per_forward: bool, precomputed: bool) -> Profile:
+    """The profile of ``SWAKVPool``.
+
+    Args:
+        allocator_class: the release's ``SWATokenToKVPoolAllocator``.
+        root: the folder that contains the ``sglang`` package.
+        per_forward: see `Profile.per_forward`.
+        precomputed: see `Profile.precomputed`.
+    """
+    missing = _missing(allocator_class, root)
+    return Profile(
+        pool="hybrid",
+        policies=("native",),
+        page_sizes=(1, 2, 4, 16, 64),
+        dtypes=tuple(DTYPES),
+        events=frozenset(KINDS) - missing.keys(),
+        missing=missing,
+        per_forward=per_forward,
+        restores_mapping=False,
+        precomputed=precomputed,
+    )
+
+
+def dsv4_profile(allocator_class: Any, root: Path) -> Profile:
+    """The profile of ``DeepSeekV4TokenToKVPool``; arguments as for `hybrid_profile`."""
+    missing = {**_missing(allocator_class, root), **_DSV4_MISSING}
+    return Profile(
+        pool="dsv4",
+        policies=("native",),
+        page_sizes=(4, 16, 64),
+        dtypes=(dsv4.DTYPE,),
+        events=frozenset(KINDS) - missing.keys(),
+        missing=missing,
+        all_swa=True,
+        restores_mapping=False,
+    )

@@ -1,0 +1,82 @@
+"""Unpacking a wheel that nobody vouches for: no way out of the folder, no links, no bombs."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from staleloc.sim.targets.base import TargetError
+
+__all__ = ["tree_digest", "unpack"]
+
+MAX_ENTRIES = 50_000
+MAX_FILE_BYTES = 64 << 20
+MAX_TOTAL_BYTES = 1 << 30
+
+_CHUNK = 1 << 20
+_KEPT = (".py",)
+
+
+def unpack(wheel: Path, folder: Path) -> None:
+    """Unpack the ``sglang`` package's Python sources of a wheel into `folder`.
+
+    The whole archive is examined, also members that are not unpacked.
+
+    Raises:
+        TargetError: not a wheel of SGLang, or one that is not safe to unpack.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_ENTRIES:
+                raise TargetError(f"{wheel.name} holds {len(members)} files, more than {MAX_ENTRIES}; not unpacked")
+            for member in members:
+                _refuse(wheel, member)
+            room = MAX_TOTAL_BYTES
+            for member in members:
+                if member.filename.startswith("sglang/") and member.filename.endswith(_KEPT):
+                    room -= _copy(wheel, archive, member, folder, room)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise TargetError(f"{wheel.name} is not a readable wheel: {error}") from None
+    if not (folder / "sglang" / "srt" / "mem_cache").is_dir():
+        raise TargetError(f"{wheel.name} has no sglang/srt/mem_cache; it is not a wheel of SGLang")
+
+
+def _refuse(wheel: Path, member: zipfile.ZipInfo) -> None:
+    name = member.filename
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not name:
+        raise TargetError(f"{wheel.name} holds a file outside its own folder ({name!r}); not unpacked")
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise TargetError(f"{wheel.name} holds a link or special file ({name!r}); not unpacked")
+
+
+def _copy(wheel: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path, room: int) -> int:
+    """Copy one member and return its size; the archive's own idea of sizes is not trusted."""
+    target = folder / member.filename
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size = 0
+    try:
+        with archive.open(member) as source, target.open("xb") as sink:
+            while chunk := source.read(_CHUNK):
+                size += len(chunk)
+                if size > min(room, MAX_FILE_BYTES):
+                    raise TargetError(f"{wheel.name} unpacks to more than it may ({member.filename!r}); not unpacked")
+                sink.write(chunk)
+    except FileExistsError:
+        raise TargetError(f"{wheel.name} holds {member.filename!r} twice; not unpacked") from None
+    return size
+
+
+def tree_digest(folder: Path) -> str:
+    """SHA-256 over names and contents of every source file below `folder`."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix().encode()
+        content = path.read_bytes()
+        digest.update(b"%d %s %d " % (len(name), name, len(content)))
+        digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,99 @@
+"""The worker: one process, one target, one JSON line an answer.
+
+A real engine may crash, hang or leak, and only one release fits in a process; so targets live in
+workers, and what reaches the campaign is lines of JSON. Standard output belongs to the protocol: the
+engine's own output goes to standard error.
+
+Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
+``{"op": "run", "seed": ..., "tapes": [...]}`` (one answer a tape;
+``place`` is the diverging event's kind, the pool and the policy), ``{"op": "play", "tape": TEXT}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from staleloc.sim.choices import seeded
+from staleloc.sim.contracts import find_violation
+from staleloc.sim.drive import Verdict, drive
+from staleloc.sim.generate import generate
+from staleloc.sim.tape import loads
+from staleloc.sim.targets.base import Profile, Target, TargetError
+from staleloc.sim.targets.registry import open_target, parse, select_profiles
+from staleloc.sim.wire import divergence_to_json, profile_to_json
+
+__all__ = ["main"]
+
+
+class _Session:
+    """An opened target and what it is asked."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        spec = parse(request["target"])
+        self.target: Target = open_target(spec, request["mutant"])
+        self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])
+
+    def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for index in request["tapes"]:
+            tape = generate(seeded(request["seed"], index), self.profiles)
+            profile = next(p for p in self.profiles if p.pool == tape.config.pool)
+            verdict = drive(tape, self.target, profile)
+            place = []
+            if verdict.divergence is not None:
+                place = [tape.events[verdict.divergence.event].kind, tape.config.pool, tape.config.policy]
+            yield {"tape": index, "place": place, **_verdict(verdict)}
+
+    def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        tape = loads(request["tape"])
+        profile, reason = find_violation(tape, self.target.profiles)
+        if profile is None:
+            yield {"illegal": reason}
+        else:
+            yield _verdict(drive(tape, self.target, profile))
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    found = divergence_to_json(verdict.divergence) if verdict.divergence else None
+    return {"divergence": found, "events": verdict.events, "seen": verdict.seen}
+
+
+def _answers(session: _Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    assert session is not None
+    yield from session.run(request) if request["op"] == "run" else session.play(request)
+
+
+def _serve(requests: TextIO, answers: TextIO) -> None:
+    session: _Session | None = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if request["op"] == "open":
+                session = _Session(request)
+                profiles = [profile_to_json(profile) for profile in session.profiles]
+                answers.write(json.dumps({"profiles": profiles}) + "\n")
+            else:
+                for answer in _answers(session, request):
+                    answers.write(json.dumps(answer) + "\n")
+                    answers.flush()
+        except TargetError as error:
+            answers.write(json.dumps({"error": str(error)}) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Serve requests on standard input until it closes."""
+    import torch
+
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    _serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()
