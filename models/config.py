@@ -9,6 +9,9 @@ __all__ = ["Config", "ConfigError", "FULL", "SWA"]
 FULL = "full"
 SWA = "swa"
 
+MAX_SIZE = 1 << 16
+MAX_LAYERS = 128
+
 
 class ConfigError(ValueError):
     """A configuration that no engine could be started with; the message says which rule it breaks."""
@@ -74,6 +77,8 @@ class Config:
                 raise ConfigError(f"{name} must be a positive multiple of page_size {self.page_size}, not {size}")
         if self.swa_size > self.full_size:
             raise ConfigError("swa_size must not exceed full_size: each SWA slot belongs to a full loc")
+        if self.full_size > MAX_SIZE or len(self.layers) > MAX_LAYERS:
+            raise ConfigError(f"a cache under test has at most {MAX_SIZE} slots and {MAX_LAYERS} layers; make it smaller")
         if not self.layers or any(kind not in (FULL, SWA) for kind in self.layers):
             raise ConfigError('layers must name at least one layer, each "full" or "swa"')
         if SWA not in self.layers:

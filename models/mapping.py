@@ -42,7 +42,7 @@ class Mapping:
 
     def forget(self, event: int, loc: int) -> None:
         """The entry is dead: it reads 0, or its old value while nobody may ask."""
-        old = self.table[loc]
+        old = self.table[loc] or self.lenient.get(loc, 0)
         self.set(event, loc, 0)
         if old:
             self.lenient[loc] = old

@@ -56,8 +56,8 @@ class Results:
     """What a campaign saw.
 
     Attributes:
-        found: for each kind of divergence (class, check, event, pool and policy) the tape with the
-            smallest number, in the order of numbers.
+        found: for each kind of divergence (class, check, pool, policy, event, and the event that
+            made a loc stale) the tape with the smallest number, in the order of numbers.
         diverged: tapes that diverged.
         seen: situation -> how often it happened.
         notes: what people should know, one line each.

@@ -257,10 +257,10 @@ def unfit(config: Config, profile: Profile) -> str | None:
 
 def find_violation(tape: Tape, profiles: Sequence[Profile]) -> tuple[Profile, None] | tuple[None, str]:
     """The profile under which a tape may be played, or why there is none."""
-    reasons = {profile: unfit(tape.config, profile) for profile in profiles}
-    profile = next((profile for profile, reason in reasons.items() if reason is None), None)
-    if profile is None:
-        return None, "; ".join(reason for reason in reasons.values() if reason)
+    reasons = [unfit(tape.config, profile) for profile in profiles]
+    if None not in reasons:
+        return None, "; ".join(reason for reason in reasons if reason)
+    profile = profiles[reasons.index(None)]
     ledger = Ledger(tape.config, profile.per_forward)
     for number, event in enumerate(tape.events, 1):
         reason = incapable(event, profile) or violation(ledger, event)

@@ -150,8 +150,8 @@ class _Author:
     def free_group_begin(self) -> ev.Event:
         return ev.FreeGroupBegin()
 
-    def free_group_end(self) -> ev.Event:
-        return ev.FreeGroupEnd()
+    def free_group_end(self) -> ev.Event | None:
+        return ev.FreeGroupEnd() if self.ledger.group_open or self.habits.idle_ends else None
 
     def set_mapping(self) -> ev.Event | None:
         request = self.live()

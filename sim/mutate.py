@@ -139,16 +139,17 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
         self.places = 0
-        old = ast.parse(textwrap.dedent(edit.old).strip()).body
-        new = ast.parse(textwrap.dedent(edit.new).strip()).body
+        old, new = (ast.parse(textwrap.dedent(text).strip()) for text in (edit.old, edit.new))
         self.old = ast.unparse(old)
         self.new = ast.unparse(new)
         self.expression = edit.op == "replace" and all(
-            len(body) == 1 and isinstance(body[0], ast.Expr) for body in (old, new)
+            len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) for tree in (old, new)
         )
+        first = old.body[0]
+        self.kind = type(first.value) if self.expression and isinstance(first, ast.Expr) else type(first)
 
     def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
-        if isinstance(node, ast.expr if self.expression else ast.stmt) and ast.unparse(node) == self.old:
+        if type(node) is self.kind and ast.unparse(node) == self.old:
             self.places += 1
             if self.expression:
                 return ast.parse(self.new, mode="eval").body

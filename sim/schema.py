@@ -41,7 +41,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "pool": ("hybrid", "dsv4"),
     "layers": ("full", "swa"),
     "storage": ("fresh", "reused", "view"),
-    "source": ("batch", "fresh", "view"),
+    "source": ("batch", "fresh", "padded", "view"),
 }
 """What a string field of a config or an event may say; one that is not listed here holds any lower-case name."""
 
@@ -174,7 +174,7 @@ def fits(value: object, schema: Schema) -> bool:
     if not schema:
         return True
     if "const" in schema:
-        return bool(value == schema["const"])
+        return type(value) is type(schema["const"]) and value == schema["const"]
     if "enum" in schema:
         return value in schema["enum"]
     kind = schema["type"]

@@ -13,7 +13,7 @@ from staleloc.sim import events as ev
 from staleloc.sim.contracts import unfit
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.repair import repair
-from staleloc.sim.simplify import cost, renumbered, simpler_configs, simpler_events
+from staleloc.sim.simplify import cost, renumbered, requests_of, shortened, simpler_configs, simpler_events
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 
@@ -48,6 +48,9 @@ def shrink(tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, b
     return _Shrinker(tape, divergence, profile, judge, budget).run()
 
 
+_ALLOCATING = (ev.Alloc, ev.AllocExtend, ev.AllocExtendSwaTail)
+
+
 class _OutOfBudget(Exception):
     pass
 
@@ -70,6 +73,7 @@ class _Shrinker:
                 pass
         except _OutOfBudget:
             minimal = False
+        self._renumber()
         return Shrunk(self.tape, self.divergence, self.before, len(self.tried), minimal)
 
     def _cut_after_divergence(self) -> None:
@@ -92,17 +96,28 @@ class _Shrinker:
         return progress
 
     def _simplify(self) -> bool:
-        """One simpler cache or event, or two events with their requests merged; True if something went."""
+        """One simpler cache or event; True if there was one."""
         return any(self._try(candidate) for candidate in self._simpler())
 
     def _simpler(self) -> Iterator[Tape]:
         tape = self.tape
-        yield replace(tape, events=renumbered(tape.events))
         for config in simpler_configs(tape.config):
             yield replace(tape, config=config)
+        size = tape.config.page_size
+        longest = sum(isinstance(event, _ALLOCATING) for event in tape.events) * size
+        for request in requests_of(tape.events):
+            for tokens in (longest, 2 * size, size):
+                yield replace(tape, events=shortened(tape.events, request, tokens))
         for i, event in enumerate(tape.events):
             for simpler in simpler_events(event):
                 yield replace(tape, events=(*tape.events[:i], simpler, *tape.events[i + 1 :]))
+
+    def _renumber(self) -> None:
+        """Requests are numbered in the order in which they appear, if that shows the same."""
+        candidate = replace(self.tape, events=renumbered(self.tape.events))
+        divergence = self.judge(candidate)
+        if divergence is not None and divergence.key == self.divergence.key:
+            self.tape, self.divergence = candidate, divergence
 
     def _try(self, candidate: Tape) -> bool:
         """Take the candidate over if it is smaller and diverges the same way."""

@@ -48,6 +48,7 @@ class Habits:
         unit: token count that most allocations and spans have.
         storages: where batches' locs may live.
         partial: percentage of window evictions that name a part of a page.
+        idle_ends: free groups are also ended when none is open.
         precomputed: percentage of forwards that come with a translation made up front.
     """
 
@@ -58,6 +59,7 @@ class Habits:
     unit: int
     storages: tuple[str, ...]
     partial: int
+    idle_ends: bool
     precomputed: int
 
 
@@ -107,6 +109,7 @@ def draw_habits(choices: Choices, config: Config, profile: Profile) -> Habits:
         requests=choices.pick((2, 3, 4, 6)),
         unit=choices.pick((1, 2, 3) if size == 1 else (size, 2 * size, size + 1, 1, max(1, size - 1))),
         storages=storages,
-        partial=choices.pick((0, 0, 30)),
+        partial=choices.pick((0, 0, 0, 30)),
+        idle_ends=choices.chance(15),
         precomputed=choices.pick((0, 30, 60)) if profile.precomputed else 0,
     )

@@ -123,7 +123,7 @@ _SHORTEN = "keep the events up to the divergence and drop the others"
 
 
 def _error(name: str, text: str) -> TapeError:
-    return TapeError(f"{name if name.isprintable() else repr(name)}: {text}")
+    return TapeError(f"{name if name and name.isprintable() else repr(name)}: {text}")
 
 
 def _compact(value: object) -> str:
@@ -160,11 +160,11 @@ def _parse(text: str) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in values if names.count(name) > 1)
-        raise TapeError(f"the name {_short(twice)} stands twice in one object; remove one")
+    values: dict[str, object] = {}
+    for name, value in pairs:
+        if name in values:
+            raise TapeError(f"the name {_short(name)} stands twice in one object; remove one")
+        values[name] = value
     return values
 
 

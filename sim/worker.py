@@ -6,7 +6,7 @@ engine's own output goes to standard error.
 
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
 ``{"op": "run", "seed": ..., "tapes": [...]}`` (one answer a tape;
-``place`` is the diverging event's kind, the pool and the policy), ``{"op": "play", "tape": TEXT}``.
+``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.contracts import find_violation
+from staleloc.sim.divergence import Divergence
 from staleloc.sim.drive import Verdict, drive
 from staleloc.sim.generate import generate
-from staleloc.sim.tape import loads
+from staleloc.sim.tape import Tape, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 from staleloc.sim.wire import divergence_to_json, profile_to_json
@@ -42,10 +43,7 @@ class _Session:
             tape = generate(seeded(request["seed"], index), self.profiles)
             profile = next(p for p in self.profiles if p.pool == tape.config.pool)
             verdict = drive(tape, self.target, profile)
-            place = []
-            if verdict.divergence is not None:
-                place = [tape.events[verdict.divergence.event].kind, tape.config.pool, tape.config.policy]
-            yield {"tape": index, "place": place, **_verdict(verdict)}
+            yield {"tape": index, "place": _place(tape, verdict.divergence), **_verdict(verdict)}
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         tape = loads(request["tape"])
@@ -54,6 +52,15 @@ class _Session:
             yield {"illegal": reason}
         else:
             yield _verdict(drive(tape, self.target, profile))
+
+
+def _place(tape: Tape, divergence: Divergence | None) -> list[str]:
+    """What tells this divergence apart from others of its class, before anything is shrunk."""
+    if divergence is None:
+        return []
+    culprits = [row.stale_at for row in divergence.rows if row.stale_at is not None]
+    events = [divergence.event, *culprits[:1]]
+    return [tape.config.pool, tape.config.policy, *(tape.events[event].kind for event in events)]
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -53,12 +53,16 @@ def _written(step: Step) -> Divergence | None:
         for loc in world.forward.locs:
             world.mapping.used[loc] = step.index
         return None
-    landed = {tag: slot for slot, tag in enumerate(keys)}
-    pairs = []
-    for loc, tag in zip(world.forward.locs, tags, strict=True):
-        slot = landed.get(tag)
-        if slot is not None and slot != table[loc]:
-            pairs.append((loc, table[loc], slot))
+    owner = dict(zip(tags, world.forward.locs, strict=True))
+    pairs = [
+        (owner[tag], table[owner[tag]], slot)
+        for slot, tag in enumerate(keys)
+        if slot and tag in owner and table[owner[tag]] != slot
+    ]
+    if keys[0] in owner:
+        # Rows meant for the dummy slot overwrite each other; the missing ones went there too.
+        arrived = set(keys[1:])
+        pairs += [(loc, table[loc], 0) for tag, loc in owner.items() if table[loc] and tag not in arrived]
     return _judge(step, pairs, f"was written at layer {layer} to SWA slot") if pairs else None
 
 

@@ -39,17 +39,17 @@ class CpuCopy:
 
 def copy_out(buffers: Sequence[Tensor], locs: Tensor) -> Chunks:
     """Rows `locs` of each buffer, of shape ``[layers, slots, 1, head_dim]``."""
-    return [tuple(buffer.index_select(1, part) for buffer in buffers) for part in locs.split(CHUNK_ROWS)]
+    return [tuple(buffer.index_select(1, part) for buffer in buffers) for part in torch.split(locs, CHUNK_ROWS)]
 
 
 def keep_rows(chunks: Chunks, mask: Tensor) -> Chunks:
     """The rows where `mask` is true, in chunks of the usual size."""
-    kept = (torch.cat(parts, dim=1)[:, mask].split(CHUNK_ROWS, dim=1) for parts in zip(*chunks, strict=True))
+    kept = (torch.split(torch.cat(parts, dim=1)[:, mask], CHUNK_ROWS, dim=1) for parts in zip(*chunks, strict=True))
     return list(zip(*kept, strict=True))
 
 
 def copy_in(buffers: Sequence[Tensor], locs: Tensor, chunks: Chunks) -> None:
     """Write chunks, made by `copy_out` or `keep_rows`, to rows `locs` of each buffer."""
-    for part, chunk in zip(locs.split(CHUNK_ROWS), chunks, strict=True):
+    for part, chunk in zip(torch.split(locs, CHUNK_ROWS), chunks, strict=True):
         for buffer, rows in zip(buffers, chunk, strict=True):
             buffer.index_copy_(1, part, rows)

@@ -35,7 +35,7 @@ class KvPool:
             )
             for kind, size in sizes.items()
         }
-        rows_of = {
+        rows_of: dict[str, list[tuple[Tensor, ...]]] = {
             kind: list(zip(*(part.unbind(0) for part in parts), strict=True)) for kind, parts in self.buffers_of.items()
         }
         self._layer_buffers = [

@@ -135,17 +135,14 @@ def check_state(release: str, allocator: Any, kv: Any, config: Config) -> None:
     """
     try:
         mapping = kv.full_to_swa_index_mapping
-        sizes = [len(sub.free_pages) for sub in (allocator.full_attn_allocator, allocator.swa_attn_allocator)]
-        expected = [config.full_pages, config.swa_pages]
-        tail = mapping[-1].item()
-        fits = (
-            mapping is allocator.full_to_swa_index_mapping
-            and mapping.numel() == config.full_size + config.page_size + 1
-        )
+        shared = mapping.data_ptr() == allocator.full_to_swa_index_mapping.data_ptr()
+        free = [len(sub.free_pages) for sub in (allocator.full_attn_allocator, allocator.swa_attn_allocator)]
     except AttributeError as error:
         raise TargetError(f"{release}: {error}; the adapter needs an update") from None
-    if not fits or tail != -1 or sizes != expected:
+    found = (shared, mapping.numel(), mapping[-1].item(), free)
+    expected = (True, config.full_size + config.page_size + 1, -1, [config.full_pages, config.swa_pages])
+    if found != expected:
         raise TargetError(
-            f"{release}: a new cache has a mapping of {mapping.numel()} entries ending in {tail} and {sizes} free pages, "
-            f"expected {config.full_size + config.page_size + 1}, -1 and {expected}; the adapter needs an update"
+            f"{release}: a new cache has (mapping shared, its length, its last entry, free pages) = {found}, "
+            f"expected {expected}; the adapter needs an update"
         )

@@ -6,7 +6,6 @@ Everything else a stubbed module is asked for stays a stub and fails when used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 __all__ = ["FAKES", "Fake", "fake_names"]
 
@@ -36,20 +35,12 @@ def _nothing(*_args: object, **_kwargs: object) -> dict[str, object]:
     return {}
 
 
-def _server_args() -> SimpleNamespace:
-    return SimpleNamespace(speculative_algorithm=None)
-
-
-_PRESHUFFLE = "a kernel layout for AMD devices, asked for at import"
 _CAPTURE = "asked in every KV write: is a CUDA graph being captured"
 
 FAKES: tuple[Fake, ...] = (
     Fake("sglang.srt.plugins", "load_plugins_by_group", _nothing, "no platform plugins"),
     Fake("sglang.srt.model_executor.cuda_graph_runner", "get_is_capture_mode", _no, _CAPTURE),
     Fake("sglang.srt.model_executor.runner", "get_is_capture_mode", _no, _CAPTURE),
-    Fake("sglang.srt.layers.attention.nsa.utils", "aiter_can_use_preshuffle_paged_mqa", _no, _PRESHUFFLE),
-    Fake("sglang.srt.layers.attention.dsa.utils", "aiter_can_use_preshuffle_paged_mqa", _no, _PRESHUFFLE),
-    Fake("sglang.srt.server_args", "get_global_server_args", _server_args, "the DeepSeek-V4 pool asks for speculation"),
 )
 
 

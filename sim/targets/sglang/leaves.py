@@ -6,7 +6,7 @@ code. Each replacement is a record, so that a verdict can say what it rests on.
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -139,8 +139,8 @@ def _no_cpu_version(paged: ModuleType) -> bool:
 
 
 def _pool_waits_for_cuda(_torch: ModuleType) -> bool:
-    pool: Any = importlib.import_module("sglang.srt.mem_cache.memory_pool").MHATokenToKVPool
-    return "cuda" in pool.get_cpu_copy.__code__.co_names
+    memory_pool: Any = sys.modules["sglang.srt.mem_cache.memory_pool"]
+    return "cuda" in memory_pool.MHATokenToKVPool.get_cpu_copy.__code__.co_names
 
 
 _EXTEND = "Triton kernel; the same locs, computed on the CPU (conformance: tests/release)"
@@ -176,18 +176,16 @@ LEAVES: tuple[Leaf, ...] = (
 
 
 def install() -> tuple[Leaf, ...]:
-    """Put every replacement in that the loaded release needs; return those."""
+    """Put in every replacement that the modules imported so far need; return those."""
     done = []
     for leaf in LEAVES:
-        try:
-            owner: Any = importlib.import_module(leaf.module)
-        except ModuleNotFoundError:
+        owner: Any = sys.modules.get(leaf.module)
+        if owner is None or not leaf.needed(owner):
             continue
-        needed = leaf.needed(owner)
         *path, name = leaf.attribute.split(".")
         for part in path:
             owner = getattr(owner, part)
-        if not needed or name not in vars(owner):
+        if name not in vars(owner):
             continue
         setattr(owner, name, leaf.value)
         done.append(leaf)

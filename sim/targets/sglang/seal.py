@@ -20,9 +20,9 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.stubs import StubModule, importing, pass_through
+from staleloc.sim.targets.sglang.stubs import StubModule, importing
 
-__all__ = ["ABSENT", "ALLOWED", "PASS_THROUGH", "THIRD_PARTY", "Transform", "seal", "sealed"]
+__all__ = ["ABSENT", "ALLOWED", "THIRD_PARTY", "Transform", "seal"]
 
 Transform = Callable[[str, str], str]
 """``transform(module_name, source) -> source``, applied to every module of the release before it is compiled."""
@@ -45,12 +45,6 @@ THIRD_PARTY = frozenset({"torch", "numpy", "pydantic", "pydantic_core", "psutil"
 
 ABSENT = frozenset({"aiter", "sgl_kernel", "torch_npu", "torchada"})
 """Packages of accelerators: their import fails, as it does on a machine without one, and the release has a way out."""
-
-PASS_THROUGH = (
-    "sglang.kernel_api_logging.debug_kernel_api",
-    "sglang.srt.observability.func_timer.time_func_latency",
-)
-"""Decorators that only observe; as stubs they return what they decorate."""
 
 
 class _Loader(SourceFileLoader):
@@ -147,11 +141,6 @@ def _guard(original: Callable[..., Any], third_party: frozenset[str]) -> Callabl
 _sealed: str | None = None
 
 
-def sealed() -> str | None:
-    """Name of the release this process has imported, or None."""
-    return _sealed
-
-
 def seal(
     name: str,
     root: Path,
@@ -176,7 +165,6 @@ def seal(
     if _sealed is not None or "sglang" in sys.modules:
         raise TargetError(f"{name}: this process already holds {_sealed or 'an sglang package'}; one release a process")
     _sealed = name
-    pass_through(*PASS_THROUGH)
     package = StubModule("sglang")
     package.__path__ = [str(root / "sglang")]
     package.__spec__ = ModuleSpec("sglang", None, is_package=True)

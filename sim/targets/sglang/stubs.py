@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from staleloc.sim.targets.base import TargetError
 
-__all__ = ["Stub", "StubModule", "StubUsed", "importing", "pass_through"]
+__all__ = ["Stub", "StubModule", "StubUsed", "importing"]
 
 
 class StubUsed(TargetError):
@@ -41,7 +41,6 @@ def _rebuild(stub: str, message: str) -> StubUsed:
 
 
 _depth = 0
-_transparent: set[str] = set()
 
 
 @contextmanager
@@ -55,11 +54,6 @@ def importing() -> Iterator[None]:
         _depth -= 1
 
 
-def pass_through(*names: str) -> None:
-    """Let these stubbed decorators (dotted names) return what they decorate."""
-    _transparent.update(names)
-
-
 def _use(stub: Stub, use: str, name: str) -> Stub:
     if _depth:
         return Stub(name)
@@ -69,15 +63,6 @@ def _use(stub: Stub, use: str, name: str) -> Stub:
 def _name(stub: Stub) -> str:
     name: str = object.__getattribute__(stub, "_stub_name")
     return name
-
-
-class _Missing(type):
-    """Metaclass of the base class a stub turns into: a class attribute nobody defined is a use."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        raise StubUsed(f"{cls.__name__}.{name}", "attribute of a class whose base is a stub")
 
 
 class StubBase:
@@ -106,6 +91,9 @@ class Stub:
     def __repr__(self) -> str:
         return f"<stub {_name(self)}>"
 
+    def __str__(self) -> str:
+        return repr(self) if _depth else self._never("formatted")
+
     def __getattr__(self, name: str) -> Stub:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
@@ -116,9 +104,7 @@ class Stub:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _depth and len(args) == 1 and not kwargs and (inspect.isfunction(args[0]) or inspect.isclass(args[0])):
-            if _name(self) in _transparent:
-                return args[0]
-            return Stub(f"{args[0].__module__}.{args[0].__qualname__}, decorated by {_name(self)},")
+            return Stub(f"{args[0].__module__}.{args[0].__qualname__} [decorated by {_name(self)}]")
         return _use(self, "called", f"{_name(self)}()")
 
     def __getitem__(self, _item: object) -> Stub:

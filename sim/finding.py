@@ -1,0 +1,94 @@
+"""A finding: a divergence as a user gets to see it, with where it comes from and how it was made small."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.explain import fact, sentence
+from staleloc.sim.shrink import Shrunk
+from staleloc.sim.tape import Tape
+
+__all__ = ["Finding", "Origin", "our_version"]
+
+
+def our_version() -> str:
+    """The version of staleloc that is installed."""
+    try:
+        return version("staleloc")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What was run when a divergence showed.
+
+    Attributes:
+        target: the target's name as the user gave it.
+        release: the engine's release, or None.
+        mutant: the mutant's name, or None.
+        seed: seed of the campaign; None for a replay, like
+        index: the tape's number in the campaign.
+        tape: what `staleloc replay` was given, or None.
+    """
+
+    target: str
+    release: str | None = None
+    mutant: str | None = None
+    seed: int | None = None
+    index: int | None = None
+    tape: str | None = None
+
+    @property
+    def again(self) -> str:
+        """The command line that shows the divergence again."""
+        words = ["staleloc"]
+        if self.tape is not None:
+            words += ["replay", self.tape, "--target", self.target]
+        else:
+            assert self.index is not None
+            words += ["fuzz", "--target", self.target, "--seed", str(self.seed), "--tapes", str(self.index + 1)]
+        if self.mutant is not None:
+            words += ["--mutant", self.mutant]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A divergence and the tape that shows it.
+
+    Attributes:
+        tape: the minimal tape, or the replayed one.
+        shrunk: how the tape was made small; None if it was not.
+    """
+
+    origin: Origin
+    tape: Tape
+    divergence: Divergence
+    shrunk: Shrunk | None = None
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Two findings with the same signature are the same bug, as far as one can tell without reading code."""
+        return (*self.divergence.key, self.tape.config.pool, tuple(event.kind for event in self.tape.events))
+
+    def documented(self) -> Tape:
+        """The tape with its provenance, for a file."""
+        origin = self.origin
+        known: dict[str, object] = {
+            "target": origin.target,
+            "release": origin.release,
+            "mutant": origin.mutant,
+            "seed": origin.seed,
+            "tape": origin.index,
+            "class": self.divergence.kind,
+            "check": self.divergence.check,
+            "what": fact(self.divergence),
+            "sentence": sentence(self.divergence, self.tape),
+            "staleloc": our_version(),
+        }
+        provenance = {**(self.tape.provenance or {}), **{name: it for name, it in known.items() if it is not None}}
+        return replace(self.tape, provenance=provenance)

@@ -1,0 +1,72 @@
+"""Playing single tapes in a worker, with a new one when the target takes its process down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess
+from staleloc.sim.tape import Tape, dumps
+from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.wire import divergence_from_json
+
+__all__ = ["Player", "Unplayable"]
+
+
+class Unplayable(Exception):
+    """The tape is outside the target's contract or capability; the message says how."""
+
+
+class Player:
+    """Plays tapes on one target. Use as a context manager.
+
+    Attributes:
+        profiles: how the target can be driven.
+        stand_ins: what stands in for parts of the engine; see `WorkerProcess.stand_ins`.
+        events: events of the last tape that were played.
+        seen: situations of the last tape.
+    """
+
+    def __init__(self, target: str, mutant: str | None = None, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self._open = lambda: WorkerProcess(target, mutant, answer_seconds)
+        self._worker = self._open()
+        self.profiles: list[Profile] = self._worker.profiles
+        self.stand_ins = self._worker.stand_ins
+        self.events = 0
+        self.seen: dict[str, int] = {}
+
+    def play(self, tape: Tape) -> Divergence | None:
+        """The divergence of a tape, or None.
+
+        Raises:
+            Unplayable: the target cannot or must not be asked to do this.
+            TargetError: the harness cannot drive this target, or somebody else killed its process.
+        """
+        self.events, self.seen = 0, {}
+        try:
+            answer: dict[str, Any] = self._worker.play(dumps(tape))
+        except WorkerHung as error:
+            return self._lost("hang", str(error))
+        except WorkerDied as error:
+            if error.code == -9:
+                raise TargetError(f"{error}: out of memory?") from None
+            return self._lost("crash", str(error))
+        if "illegal" in answer:
+            raise Unplayable(answer["illegal"])
+        self.events, self.seen = answer["events"], answer["seen"]
+        return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+    def __enter__(self) -> Player:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _lost(self, kind: str, what: str) -> Divergence:
+        self._worker.close()
+        self._worker = self._open()
+        return Divergence(kind, kind, -1, what)
