@@ -78,7 +78,9 @@ class Config:
         if self.swa_size > self.full_size:
             raise ConfigError("swa_size must not exceed full_size: each SWA slot belongs to a full loc")
         if self.full_size > MAX_SIZE or len(self.layers) > MAX_LAYERS:
-            raise ConfigError(f"a cache under test has at most {MAX_SIZE} slots and {MAX_LAYERS} layers; make it smaller")
+            raise ConfigError(
+                f"a cache under test has at most {MAX_SIZE} slots and {MAX_LAYERS} layers; make it smaller"
+            )
         if not self.layers or any(kind not in (FULL, SWA) for kind in self.layers):
             raise ConfigError('layers must name at least one layer, each "full" or "swa"')
         if SWA not in self.layers:

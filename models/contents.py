@@ -38,9 +38,7 @@ class Contents:
 
     def __init__(self, config: Config) -> None:
         self.swa = [kind == SWA for kind in config.layers]
-        self.layers = [
-            [0] * ((config.swa_size if swa else config.full_size) + config.page_size) for swa in self.swa
-        ]
+        self.layers = [[0] * ((config.swa_size if swa else config.full_size) + config.page_size) for swa in self.swa]
         self.tags = [Tag(-1, -1, -1, -1)]
 
     def new_tags(self, tokens: list[tuple[int, int]], layer: int, event: int) -> list[int]:

@@ -30,10 +30,11 @@ class Grant(NamedTuple):
 
 @dataclass
 class Forward:
-    """The running forward: its tokens, and their full locs as they were when it began."""
+    """The running forward: its tokens, their full locs as they were when it began, and the event that began it."""
 
     tokens: list[tuple[int, int]]
     locs: list[int]
+    began: int
     changed: bool = False
 
 
@@ -110,7 +111,9 @@ class World:
 
     # Allocation
 
-    def grants(self, items: Sequence[tuple[int, int]], locs: list[int], actual: list[int], tail: int | None) -> list[Grant]:
+    def grants(
+        self, items: Sequence[tuple[int, int]], locs: list[int], actual: list[int], tail: int | None
+    ) -> list[Grant]:
         """The answer to an allocation as grants.
 
         Args:
@@ -261,7 +264,7 @@ class World:
     def begin_forward(self, tokens: list[tuple[int, int]]) -> list[int]:
         """Start a forward over these tokens; returns their full locs."""
         locs = [self.requests[request][position] for request, position in tokens]
-        self.forward = Forward(tokens, locs)
+        self.forward = Forward(tokens, locs, self.now)
         return locs
 
     def _note_change(self, locs: Iterable[int]) -> None:

@@ -176,7 +176,9 @@ class Campaign:
     def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
         """A process that dies twice on a tape has a bug, unless somebody else killed it."""
         if error.code == -9:
-            raise TargetError(f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known")
+            raise TargetError(
+                f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known"
+            )
         self._note(self._failed(tape, "crash", str(error)))
 
     @staticmethod

@@ -125,14 +125,23 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
     ),
     ev.Free: (
         _OUTSIDE_DRAFT,
-        Rule("no live loc is freed twice: the request must have tokens there", lambda le, e: 0 <= e.start < le.length(e.request)),
-        Rule("a page has one owner, so a free starts on a page boundary", lambda le, e: e.start % le.config.page_size == 0),
+        Rule(
+            "no live loc is freed twice: the request must have tokens there",
+            lambda le, e: 0 <= e.start < le.length(e.request),
+        ),
+        Rule(
+            "a page has one owner, so a free starts on a page boundary",
+            lambda le, e: e.start % le.config.page_size == 0,
+        ),
         _FROZEN,
     ),
     ev.FreeSwa: (
         _OUTSIDE_DRAFT,
         _SPAN,
-        Rule("the evicted length only grows: no page is evicted twice", lambda le, e: all(le.mapped(e.request, e.start, e.stop))),
+        Rule(
+            "the evicted length only grows: no page is evicted twice",
+            lambda le, e: all(le.mapped(e.request, e.start, e.stop)),
+        ),
         _FROZEN,
     ),
     ev.FreeGroupBegin: (
@@ -144,7 +153,10 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
         _OUTSIDE_DRAFT,
         _SPAN,
         _WHOLE_PAGES,
-        Rule("load-back and recovery map tokens that have no SWA slot", lambda le, e: not any(le.mapped(e.request, e.start, e.stop))),
+        Rule(
+            "load-back and recovery map tokens that have no SWA slot",
+            lambda le, e: not any(le.mapped(e.request, e.start, e.stop)),
+        ),
         Rule("the SWA pool must have the pages", lambda le, e: len(le.page_range(e.start, e.stop)) <= le.free_swa),
         _FROZEN,
     ),
@@ -156,7 +168,10 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
             lambda le, e: e.start == e.stop == 0 or _span_exists(le, e),
         ),
         _WHOLE_PAGES,
-        Rule("only mapped pages are re-packed", lambda le, e: e.start == e.stop or all(le.mapped(e.request, e.start, e.stop))),
+        Rule(
+            "only mapped pages are re-packed",
+            lambda le, e: e.start == e.stop or all(le.mapped(e.request, e.start, e.stop)),
+        ),
         Rule("the SWA pool must have the pages", lambda le, e: len(le.page_range(e.start, e.stop)) <= le.free_swa),
         _FROZEN,
     ),
@@ -245,7 +260,9 @@ def unfit(config: Config, profile: Profile) -> str | None:
     """Why a target with this profile cannot hold such a cache, or None."""
     if config.pool != profile.pool or config.policy not in profile.policies:
         known = ", ".join(profile.policies)
-        return f"it wants pool {config.pool} with policy {config.policy}, and this target has {profile.pool} with {known}"
+        return (
+            f"it wants pool {config.pool} with policy {config.policy}, and this target has {profile.pool} with {known}"
+        )
     if config.page_size not in profile.page_sizes:
         return f"it wants page size {config.page_size}, and this target's {config.pool} pool has {profile.page_sizes}"
     if config.dtype not in profile.dtypes:

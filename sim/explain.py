@@ -99,7 +99,9 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
         if start != SWA
         else "Its start layer is an SWA layer and did not refresh the answer, so every forward is affected."
     )
-    return f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer older than it. {why}"
+    return (
+        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer older than it. {why}"
+    )
 
 
 def _open_forward(tape: Tape, event: int) -> int | None:
@@ -117,9 +119,9 @@ def _uses(tape: Tape, begin: int, end: int) -> Iterator[int]:
     """Events in which the running batch's own translation is used."""
     for number in range(begin, end):
         event = tape.events[number]
-        if isinstance(event, ev.WriteKv) and tape.config.layers[event.layer] == SWA:
-            yield number
-        elif isinstance(event, ev.Translate) and event.source == "batch":
+        if (isinstance(event, ev.WriteKv) and tape.config.layers[event.layer] == SWA) or (
+            isinstance(event, ev.Translate) and event.source == "batch"
+        ):
             yield number
 
 

@@ -1,28 +1,29 @@
 """From a campaign to findings: play, shrink what diverged, and keep one finding a bug.
 
-    outcome = find("builtin", seed=0, budget=Budget(tapes=1000), workers=2)
-    outcome.findings    # in the order of tape numbers
+outcome = find("builtin", seed=0, budget=Budget(tapes=1000), workers=2)
+outcome.findings    # in the order of tape numbers
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.judge import Player
-from staleloc.sim.process import ANSWER_SECONDS
+from staleloc.sim.progress import Progress
 from staleloc.sim.shrink import MAX_CANDIDATES, Shrunk, shrink
 
 __all__ = ["Outcome", "find"]
 
 HANG_SECONDS = 3.0
-"""How long a candidate may take when the bug is that the target does not come back."""
+"""How long a candidate may take when the bug is that the target does not come back, and"""
 
 HANG_CANDIDATES = 100
-"""Candidates tried then."""
+"""how many are tried."""
 
 
 @dataclass
@@ -47,26 +48,72 @@ def find(
     workers: int,
     mutant: str | None = None,
     release: str | None = None,
-    progress: Callable[[Results], None] = lambda results: None,
+    progress: Progress | None = None,
 ) -> Outcome:
-    """Run a campaign and shrink what it found. Ctrl-C ends the campaign, then the shrinking; nothing found is lost.
+    """Run a campaign and shrink what it found.
+
+    Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome.
 
     Raises:
         TargetError: the target cannot be loaded or driven.
     """
-    results = Campaign(target, seed, budget, workers, mutant, progress).run()
+    show = progress or Progress()
+    results = Campaign(target, seed, budget, workers, mutant, show.campaign).run()
     outcome = Outcome(results)
     signatures = set()
-    hurry = False
-    for found in results.found:
-        started = time.monotonic()
-        shrunk, hurry = (_unshrunk(found), True) if hurry else _shrink(found, target, mutant, results)
-        if hurry and "the shrinking was interrupted" not in results.notes:
-            results.notes.append("the shrinking was interrupted")
-        origin = Origin(target, release, mutant, seed, found.index)
-        finding = Finding(origin, shrunk.tape, shrunk.divergence, shrunk)
-        if finding.signature not in signatures:
-            signatures.add(finding.signature)
-            outcome.findings.append(finding)
-            outcome.shrink_seconds.append(time.monotonic() - started)
+    with _shrinker(target, mutant, results) as shrinker:
+        for number, found in enumerate(results.found, 1):
+            show.shrinking(number, len(results.found))
+            started = time.monotonic()
+            shrunk = shrinker.run(found)
+            finding = Finding(
+                Origin(target, release, mutant, seed, found.index), shrunk.tape, shrunk.divergence, shrunk
+            )
+            if finding.signature not in signatures:
+                signatures.add(finding.signature)
+                outcome.findings.append(finding)
+                outcome.shrink_seconds.append(time.monotonic() - started)
     return outcome
+
+
+class _Shrinker:
+    """Shrinks one found tape after the other, in as few processes as it takes."""
+
+    def __init__(self, target: str, mutant: str | None, results: Results) -> None:
+        self._target = target
+        self._mutant = mutant
+        self._results = results
+        self._players: dict[bool, Player] = {}
+        self._interrupted = False
+
+    def run(self, found: Found) -> Shrunk:
+        try:
+            if not self._interrupted:
+                return self._shrink(found)
+        except KeyboardInterrupt:
+            self._interrupted = True
+            self._results.notes.append(f"interrupted; tapes from number {found.index} on are as they were found")
+        return Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
+
+    def _shrink(self, found: Found) -> Shrunk:
+        hangs = found.divergence.kind == "hang"
+        if hangs not in self._players:
+            seconds = {"answer_seconds": HANG_SECONDS} if hangs else {}
+            self._players[hangs] = Player(self._target, self._mutant, **seconds)
+        player = self._players[hangs]
+        profile = next(p for p in self._results.profiles if p.pool == found.tape.config.pool)
+        budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
+        return shrink(found.tape, found.divergence, profile, player.play, budget)
+
+    def close(self) -> None:
+        for player in self._players.values():
+            player.close()
+
+
+@contextmanager
+def _shrinker(target: str, mutant: str | None, results: Results) -> Iterator[_Shrinker]:
+    shrinker = _Shrinker(target, mutant, results)
+    try:
+        yield shrinker
+    finally:
+        shrinker.close()

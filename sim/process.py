@@ -46,6 +46,11 @@ class WorkerHung(Exception):
 class WorkerProcess:
     """One worker with one target. Use as a context manager.
 
+    Attributes:
+        profiles: how the target can be driven.
+        stand_ins: ``"replaced"`` (leaves of the engine that something else stands in for) and ``"given"``
+            (names of stubbed modules that got an answer), each as ``[name, reason]`` pairs.
+
     Raises:
         TargetError: the target cannot be loaded; the message says why.
     """
@@ -77,6 +82,7 @@ class WorkerProcess:
             self.close()
             raise
         self.profiles: list[Profile] = [profile_from_json(profile) for profile in opened["profiles"]]
+        self.stand_ins: dict[str, list[list[str]]] = opened["stand_ins"]
 
     def run(self, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
         """Play generated tapes; one answer each, in order.

@@ -70,6 +70,10 @@ def _batch(ledger: Ledger, event: ev.BeginForward) -> ev.Event | None:
     return replace(event, spans=tuple(spans)) if spans else None
 
 
+def _write(ledger: Ledger, event: ev.WriteKv) -> ev.Event | None:
+    return None if ledger.forward is None else ev.WriteKv(ledger.forward.next_layer)
+
+
 def _translate(ledger: Ledger, event: ev.Translate) -> ev.Event | None:
     if event.source != "batch":
         return _span(ledger, event)
@@ -91,6 +95,7 @@ _CLIP: dict[type[ev.Event], Callable[[Ledger, Any], ev.Event | None]] = {
     ev.SetMapping: _page_span,
     ev.RegisterMapping: _register,
     ev.BeginForward: _batch,
+    ev.WriteKv: _write,
     ev.Translate: _translate,
     ev.CpuCopy: _span,
     ev.LoadCpuCopy: _load,

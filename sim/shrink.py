@@ -13,7 +13,8 @@ from staleloc.sim import events as ev
 from staleloc.sim.contracts import unfit
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.repair import repair
-from staleloc.sim.simplify import cost, renumbered, requests_of, shortened, simpler_configs, simpler_events
+from staleloc.sim.reshape import merged, renumbered, requests_of, scaled, shortened
+from staleloc.sim.simplify import cost, simpler_configs, simpler_events
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 
@@ -103,6 +104,10 @@ class _Shrinker:
         tape = self.tape
         for config in simpler_configs(tape.config):
             yield replace(tape, config=config)
+            if config.page_size < tape.config.page_size:
+                yield replace(tape, config=config, events=scaled(tape.events, tape.config.page_size, config.page_size))
+        for events in merged(tape.events):
+            yield replace(tape, events=events)
         size = tape.config.page_size
         longest = sum(isinstance(event, _ALLOCATING) for event in tape.events) * size
         for request in requests_of(tape.events):

@@ -12,9 +12,8 @@ from typing import Any
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
 
-__all__ = ["cost", "renumbered", "requests_of", "shortened", "simpler_configs", "simpler_events"]
+__all__ = ["cost", "simpler_configs", "simpler_events"]
 
-_POSITIONS = frozenset({"start", "stop", "target"})
 _STORAGES = ("fresh", "reused", "view")
 
 
@@ -35,76 +34,6 @@ def _size(value: object) -> int:
         return _STORAGES.index(value) if value in _STORAGES else 0
     assert isinstance(value, int)
     return value
-
-
-def renumbered(events: tuple[ev.Event, ...]) -> tuple[ev.Event, ...]:
-    """The same events with requests numbered in the order in which they appear."""
-    names: dict[int, int] = {}
-
-    def name(request: int) -> int:
-        return names.setdefault(request, len(names))
-
-    return tuple(_rename(event, name) for event in events)
-
-
-def requests_of(events: tuple[ev.Event, ...]) -> list[int]:
-    """The requests that tokens are allocated for, in the order in which they appear."""
-    names: dict[int, None] = {}
-    for event in events:
-        if isinstance(event, ev.AllocExtend):
-            names.update(dict.fromkeys(request for request, _ in event.items))
-        elif isinstance(event, ev.Alloc | ev.AllocExtendSwaTail):
-            names[event.request] = None
-    return list(names)
-
-
-def shortened(events: tuple[ev.Event, ...], request: int, tokens: int) -> tuple[ev.Event, ...]:
-    """The same events with a request that never had its first `tokens` tokens."""
-    due = tokens
-    kept: list[ev.Event] = []
-    for event in events:
-        if isinstance(event, ev.Alloc | ev.AllocExtendSwaTail) and event.request == request and due:
-            taken = min(due, event.count)
-            due -= taken
-            if event.count > taken:
-                kept.append(replace(event, count=event.count - taken))
-        elif isinstance(event, ev.AllocExtend) and request in dict(event.items) and due:
-            taken = min(due, dict(event.items)[request])
-            due -= taken
-            items = [(r, count - taken if r == request else count) for r, count in event.items]
-            items = [item for item in items if item[1]]
-            if items:
-                kept.append(replace(event, items=tuple(items)))
-        else:
-            kept.append(_shift(event, request, tokens))
-    return tuple(kept)
-
-
-def _shift(event: Any, request: int, tokens: int) -> ev.Event:
-    def back(position: int) -> int:
-        return max(0, position - tokens)
-
-    if isinstance(event, ev.BeginForward):
-        spans = [(r, back(start), back(stop)) if r == request else (r, start, stop) for r, start, stop in event.spans]
-        return replace(event, spans=tuple(spans))
-    if getattr(event, "source", None) == "batch" or getattr(event, "request", None) != request:
-        return event  # type: ignore[no-any-return]
-    positions = {name: back(value) for name, value in event.arguments().items() if name in _POSITIONS}
-    if isinstance(event, ev.Move):
-        positions["source"] = back(event.source)
-    return replace(event, **positions)
-
-
-def _rename(event: Any, name: Callable[[int], int]) -> ev.Event:
-    if isinstance(event, ev.AllocExtend):
-        return replace(event, items=tuple((name(request), count) for request, count in event.items))
-    if isinstance(event, ev.AllocDecode):
-        return replace(event, requests=tuple(map(name, event.requests)))
-    if isinstance(event, ev.BeginForward):
-        return replace(event, spans=tuple((name(request), start, stop) for request, start, stop in event.spans))
-    if getattr(event, "source", None) == "batch" or not hasattr(event, "request"):
-        return event  # type: ignore[no-any-return]
-    return replace(event, request=name(event.request))
 
 
 def simpler_configs(config: Config) -> Iterator[Config]:

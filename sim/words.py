@@ -58,9 +58,7 @@ def _grown(ledger: Ledger, items: list[tuple[int, int]], swa: int | None = None)
     if full > ledger.free_full or (full if swa is None else swa) > ledger.free_swa:
         wanted = ", ".join(f"{count} for request {request}" for request, count in items)
         return f"{wanted}: {_LACKING}"
-    return "; ".join(
-        _span(request, ledger.length(request), ledger.length(request) + count) for request, count in items
-    )
+    return "; ".join(_span(request, ledger.length(request), ledger.length(request) + count) for request, count in items)
 
 
 def _tail(ledger: Ledger, event: ev.AllocExtendSwaTail) -> str:

@@ -38,6 +38,15 @@ class _Session:
         self.target: Target = open_target(spec, request["mutant"])
         self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])
 
+    def opened(self) -> dict[str, Any]:
+        """What the target is: its profiles, and what stands in for parts of the engine."""
+        replaced = [
+            [f"{leaf.module}.{leaf.attribute}", leaf.reason] for leaf in getattr(self.target, "replacements", ())
+        ]
+        given = [[f"{fake.module}.{fake.name}", fake.reason] for fake in getattr(self.target, "fakes", ())]
+        profiles = [profile_to_json(profile) for profile in self.profiles]
+        return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
+
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for index in request["tapes"]:
             tape = generate(seeded(request["seed"], index), self.profiles)
@@ -80,8 +89,7 @@ def _serve(requests: TextIO, answers: TextIO) -> None:
         try:
             if request["op"] == "open":
                 session = _Session(request)
-                profiles = [profile_to_json(profile) for profile in session.profiles]
-                answers.write(json.dumps({"profiles": profiles}) + "\n")
+                answers.write(json.dumps(session.opened()) + "\n")
             else:
                 for answer in _answers(session, request):
                     answers.write(json.dumps(answer) + "\n")

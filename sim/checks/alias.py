@@ -41,9 +41,7 @@ def _run(step: Step) -> Divergence | None:
     return None
 
 
-def _judge(
-    step: Step, grant: Grant, loc: int, pool: SlotPool, taken: set[int], before: Callable[[Grant], int]
-) -> str:
+def _judge(step: Step, grant: Grant, loc: int, pool: SlotPool, taken: set[int], before: Callable[[Grant], int]) -> str:
     """What is wrong with a slot, or an empty string."""
     page, offset = divmod(loc, step.world.config.page_size)
     if offset:

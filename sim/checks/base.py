@@ -61,9 +61,7 @@ class Step:
             self._contents[layer] = self.target.raw_contents(layer)
         return self._contents[layer]
 
-    def diverges(
-        self, kind: str, check: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()
-    ) -> Divergence:
+    def diverges(self, kind: str, check: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()) -> Divergence:
         """A divergence at this event."""
         return Divergence(kind, check, self.index, what, sentence, tuple(rows[:MAX_ROWS]))
 

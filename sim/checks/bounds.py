@@ -22,7 +22,9 @@ def _run(step: Step) -> Divergence | None:
                 continue
             if not size <= loc < end:
                 return step.diverges(
-                    "out-of-bounds", CHECK.name, f"{name} loc {loc} was handed out; the pool's slots are {size} to {end - 1}"
+                    "out-of-bounds",
+                    CHECK.name,
+                    f"{name} loc {loc} was handed out; the pool's slots are {size} to {end - 1}",
                 )
             if loc % size != grant.position % size:
                 return step.diverges(

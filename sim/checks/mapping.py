@@ -44,7 +44,9 @@ def _why(step: Step, loc: int, expected: int, actual: int) -> str:
             f"since event {{{cleared}}}, but its entry survived"
         )
     if actual == 0 and changes:
-        return f"full loc {loc} has its SWA slot {expected} since event {{{changes[-1].event}}}, but its entry was cleared"
+        return (
+            f"full loc {loc} has its SWA slot {expected} since event {{{changes[-1].event}}}, but its entry was cleared"
+        )
     return f"event {{{step.index}}} left the entry of full loc {loc} at {actual}"
 
 

@@ -104,8 +104,9 @@ def _row(world: World, loc: int, expected: int, actual: int) -> LocRow:
     for change, successor in zip(changes, changes[1:], strict=False):
         if change.swa == actual:
             stale = successor.event
-    if actual == 0 and changes and stale is None:
-        stale = changes[0].event
+    if actual == 0 and stale is None and world.forward is not None:
+        # Unmapped until then: the answer 0 was right when this forward began.
+        stale = next((change.event for change in changes if change.event > world.forward.began), None)
     return LocRow(loc, expected, actual, stale, world.mapping.used.get(loc))
 
 
@@ -120,8 +121,10 @@ def _why(step: Step, row: LocRow) -> str:
         )
     table = step.world.mapping.table
     others = [loc for loc, swa in enumerate(table) if swa == row.actual and swa]
-    whose = f"full loc {others[0]}" if others else "a batch that is over"
-    return f"SWA slot {row.actual} is the translation of {whose}, served for full loc {row.loc} at event {{{step.index}}}"
+    whose = f"full loc {others[0]}" if others else "other locs, of a batch that is over"
+    return (
+        f"SWA slot {row.actual} is the translation of {whose}, served for full loc {row.loc} at event {{{step.index}}}"
+    )
 
 
 CHECK = Check("translation", _run)

@@ -1,0 +1,139 @@
+"""Changes to a whole tape that single events cannot make: rename, merge, shorten, scale.
+
+Each returns the events of another tape, not necessarily a legal one; it is repaired before it is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from staleloc.sim import events as ev
+
+__all__ = ["merged", "renumbered", "requests_of", "scaled", "shortened"]
+
+_POSITIONS = frozenset({"start", "stop", "target"})
+
+
+def renumbered(events: tuple[ev.Event, ...]) -> tuple[ev.Event, ...]:
+    """The same events with requests numbered in the order in which they appear."""
+    names: dict[int, int] = {}
+
+    def name(request: int) -> int:
+        return names.setdefault(request, len(names))
+
+    return tuple(_rename(event, name) for event in events)
+
+
+def requests_of(events: tuple[ev.Event, ...]) -> list[int]:
+    """The requests that tokens are allocated for, in the order in which they appear."""
+    return list(dict.fromkeys(request for event in events for request, _ in _allocated(event)))
+
+
+def shortened(events: tuple[ev.Event, ...], request: int, tokens: int) -> tuple[ev.Event, ...]:
+    """The same events with a request that never had its first `tokens` tokens."""
+    due = tokens
+    kept: list[ev.Event] = []
+    for event in events:
+        if isinstance(event, ev.Alloc | ev.AllocExtendSwaTail) and event.request == request and due:
+            taken = min(due, event.count)
+            due -= taken
+            if event.count > taken:
+                kept.append(replace(event, count=event.count - taken))
+        elif isinstance(event, ev.AllocExtend) and request in dict(event.items) and due:
+            taken = min(due, dict(event.items)[request])
+            due -= taken
+            items = [(r, count - taken if r == request else count) for r, count in event.items]
+            items = [item for item in items if item[1]]
+            if items:
+                kept.append(replace(event, items=tuple(items)))
+        else:
+            kept.append(_shift(event, request, tokens))
+    return tuple(kept)
+
+
+def _shift(event: Any, request: int, tokens: int) -> ev.Event:
+    def back(position: int) -> int:
+        return max(0, position - tokens)
+
+    if isinstance(event, ev.BeginForward):
+        spans = [(r, back(start), back(stop)) if r == request else (r, start, stop) for r, start, stop in event.spans]
+        return replace(event, spans=tuple(spans))
+    if getattr(event, "source", None) == "batch" or getattr(event, "request", None) != request:
+        return event  # type: ignore[no-any-return]
+    positions = {name: back(value) for name, value in event.arguments().items() if name in _POSITIONS}
+    if isinstance(event, ev.Move):
+        positions["source"] = back(event.source)
+    return replace(event, **positions)
+
+
+def _rename(event: Any, name: Callable[[int], int]) -> ev.Event:
+    if isinstance(event, ev.AllocExtend):
+        return replace(event, items=tuple((name(request), count) for request, count in event.items))
+    if isinstance(event, ev.AllocDecode):
+        return replace(event, requests=tuple(map(name, event.requests)))
+    if isinstance(event, ev.BeginForward):
+        return replace(event, spans=tuple((name(request), start, stop) for request, start, stop in event.spans))
+    if getattr(event, "source", None) == "batch" or not hasattr(event, "request"):
+        return event  # type: ignore[no-any-return]
+    return replace(event, request=name(event.request))
+
+
+def merged(events: tuple[ev.Event, ...]) -> Iterator[tuple[ev.Event, ...]]:
+    """One event fewer: a request gets at its first allocation what it now gets at a later one."""
+    sizes = [dict(_allocated(event)) for event in events]
+    for later, grown in enumerate(sizes):
+        for request, count in grown.items():
+            first = next(i for i, size in enumerate(sizes) if request in size)
+            if first < later and len(grown) == 1:
+                yield (
+                    *events[:first],
+                    _grow(events[first], request, count),
+                    *events[first + 1 : later],
+                    *events[later + 1 :],
+                )
+
+
+def _allocated(event: ev.Event) -> Iterable[tuple[int, int]]:
+    if isinstance(event, ev.AllocExtend):
+        return event.items
+    if isinstance(event, ev.AllocDecode):
+        return [(request, 1) for request in event.requests]
+    if isinstance(event, ev.Alloc | ev.AllocExtendSwaTail):
+        return [(event.request, event.count)]
+    return ()
+
+
+def _grow(event: ev.Event, request: int, count: int) -> ev.Event:
+    if isinstance(event, ev.AllocExtend):
+        return replace(event, items=tuple((r, size + count if r == request else size) for r, size in event.items))
+    if isinstance(event, ev.Alloc):
+        return replace(event, count=event.count + count)
+    if isinstance(event, ev.AllocExtendSwaTail):
+        return replace(event, count=event.count + count, tail=event.tail + count)
+    return event
+
+
+def scaled(events: tuple[ev.Event, ...], pages_of: int, smaller: int) -> tuple[ev.Event, ...]:
+    """The same events for a page size of `smaller` tokens instead of `pages_of`."""
+
+    def down(value: int) -> int:
+        return value * smaller // pages_of
+
+    def up(value: int) -> int:
+        return -(-value * smaller // pages_of)
+
+    return tuple(_scale(event, down, up) for event in events)
+
+
+def _scale(event: Any, down: Callable[[int], int], up: Callable[[int], int]) -> ev.Event:
+    if isinstance(event, ev.AllocExtend):
+        return replace(event, items=tuple((request, up(count)) for request, count in event.items))
+    if isinstance(event, ev.BeginForward):
+        return replace(event, spans=tuple((request, down(start), up(stop)) for request, start, stop in event.spans))
+    rounding = {"count": up, "tail": up, "stop": up, "start": down, "target": down}
+    values = {name: rounding[name](value) for name, value in event.arguments().items() if name in rounding}
+    if isinstance(event, ev.Move):
+        values["source"] = down(event.source)
+    return replace(event, **values)

@@ -1,0 +1,182 @@
+"""Who may know whom, and what no file may hold. Every rule is also shown to see a planted violation."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+MAX_LINES = 300
+
+MODULES = sorted(path for folder in ("models", "sim") for path in (ROOT / folder).rglob("*.py"))
+
+TEST_TOOLS = ("pytest", "_pytest", "unittest", "tests")
+
+# A path of one machine; the folders of a relative path or of an address do not count.
+MACHINE_PATH = re.compile(rb"(?<![\w.~/$}*#-])/(?:work|root|tmp|home/\w+)(?![\w-])")
+
+
+def imports(path: Path, source: str) -> Iterator[str]:
+    """The absolute dotted name of everything a module of the checkout imports, wherever in it and however."""
+    package = ["staleloc", *path.relative_to(ROOT).parent.parts]
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = package[: len(package) - level + 1] if level else []
+                yield from (".".join([*base, *([module] if module else []), name.name]) for name in names)
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name
+
+
+def within(name: str, *packages: str) -> bool:
+    """Whether a dotted name is one of the packages or lies in one."""
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def models_rule(name: str) -> bool:
+    """The model is the standard library and itself."""
+    return name.partition(".")[0] in sys.stdlib_module_names or within(name, "staleloc.models")
+
+
+def targets_rule(name: str) -> bool:
+    """A target knows nothing of the model but the shape of a cache, and nothing of what judges it."""
+    if within(name, "staleloc.models"):
+        return within(name, "staleloc.models.config")
+    return not within(name, "staleloc.sim.checks", "staleloc.sim.world", "staleloc.sim.drive")
+
+
+def checks_rule(name: str) -> bool:
+    """A check knows a target by its protocol only."""
+    return not within(name, "staleloc.sim.targets") or within(name, "staleloc.sim.targets.base")
+
+
+def packages_rule(name: str) -> bool:
+    """What is installed does not know how it is tested."""
+    return not within(name, *TEST_TOOLS)
+
+
+RULES = {
+    "models": models_rule,
+    "sim/targets": targets_rule,
+    "sim/checks": checks_rule,
+    "sim": packages_rule,
+}
+
+
+def forbidden(folder: str, path: Path, source: str) -> list[str]:
+    """The imports of a module that the rule of its folder forbids."""
+    return [f"{path.relative_to(ROOT)}: {name}" for name in imports(path, source) if not RULES[folder](name)]
+
+
+def code_for_tests(source: str) -> list[str]:
+    """Names of tests, and of what tells code that it is under test."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name.startswith("test_"):
+                found.append(name)
+            case ast.Constant(value=str(text)) if text.startswith("PYTEST_"):
+                found.append(text)
+    return found
+
+
+def machine_paths(files: Iterable[tuple[str, bytes]]) -> list[str]:
+    """``NAME:LINE`` of every path of one machine."""
+    hits = ((name, data.count(b"\n", 0, hit.start())) for name, data in files for hit in MACHINE_PATH.finditer(data))
+    return [f"{name}:{line + 1}" for name, line in hits]
+
+
+def tracked() -> list[tuple[str, bytes]]:
+    """Every file that git tracks or would add: (name, content)."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    return [(name, (ROOT / name).read_bytes()) for name in names if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("folder", RULES)
+def test_imports_go_one_way(folder):
+    """No module imports what the rule of its folder forbids, not even late or by name."""
+    paths = [path for path in MODULES if path.is_relative_to(ROOT / folder)]
+    assert paths
+    assert not [line for path in paths for line in forbidden(folder, path, path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "source"),
+    [
+        ("models", "models/a.py", "import torch"),
+        ("models", "models/a.py", "def late():\n    from staleloc.sim.tape import Tape"),
+        ("models", "models/a.py", "from staleloc import sim"),
+        ("models", "models/a.py", "from ..sim import tape"),
+        ("models", "models/a.py", "import importlib\nimportlib.import_module('staleloc.sim.tape')"),
+        ("models", "models/a.py", "__import__('numpy')"),
+        ("sim/targets", "sim/targets/a.py", "from staleloc.models.world import World"),
+        ("sim/targets", "sim/targets/a.py", "from staleloc.models import world"),
+        ("sim/targets", "sim/targets/a.py", "import staleloc.models"),
+        ("sim/targets", "sim/targets/b/a.py", "from ...checks import base"),
+        ("sim/targets", "sim/targets/b/a.py", "from ...drive import drive"),
+        ("sim/checks", "sim/checks/a.py", "from staleloc.sim.targets import builtin"),
+        ("sim", "sim/a.py", "import pytest"),
+        ("sim", "sim/a.py", "from tests.unit import test_tape"),
+    ],
+)
+def test_a_forbidden_import_is_seen(folder, name, source):
+    """Each way to import what is forbidden is noticed."""
+    assert len(forbidden(folder, ROOT / name, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "source"),
+    [
+        ("models", "models/a.py", "from . import config\nfrom .config import Config\nimport heapq"),
+        ("sim/targets", "sim/targets/a.py", "from staleloc.models.config import Config\nimport torch"),
+        ("sim/targets", "sim/targets/a.py", "from staleloc.models import config"),
+        ("sim/checks", "sim/checks/a.py", "from staleloc.sim.targets.base import Target"),
+    ],
+)
+def test_an_allowed_import_passes(folder, name, source):
+    """The rules do not forbid what the design allows."""
+    assert not forbidden(folder, ROOT / name, source)
+
+
+def test_packages_hold_no_test_code():
+    """Nothing installed is a test, or behaves differently under one."""
+    found = {path.relative_to(ROOT): code_for_tests(path.read_text(encoding="utf-8")) for path in MODULES}
+    assert not {path: names for path, names in found.items() if names}
+
+
+def test_planted_test_code_is_seen():
+    """A test in a package is noticed, and so is code that asks whether it is under test."""
+    assert code_for_tests("class A:\n    def test_it(self): ...") == ["test_it"]
+    assert code_for_tests("import os\nif 'PYTEST_VERSION' in os.environ: ...") == ["PYTEST_VERSION"]
+
+
+def test_modules_are_short():
+    """A module that grows past the limit holds more than one idea."""
+    lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in MODULES}
+    assert not {name: count for name, count in lines.items() if count > MAX_LINES}
+    assert max(lines.values()) > MAX_LINES // 3, "the modules were not read"
+
+
+def test_no_file_names_a_machine_path():
+    """No file of the project works, or makes sense, on one machine only."""
+    files = tracked()
+    assert "pyproject.toml" in [name for name, _ in files]
+    assert not machine_paths(files)
+
+
+@pytest.mark.parametrize("folder", [b"work", b"root", b"tmp", b"home/jo"])
+def test_a_planted_machine_path_is_seen(folder):
+    """Each of the paths is noticed, bare or with more behind it; parts of relative paths and addresses are not."""
+    assert machine_paths([("a", b"x\nopen('/%s/x')" % folder), ("b", b"cd /%s\n" % folder)]) == ["a:2", "b:1"]
+    assert not machine_paths([("a", b"sim/%s ~/%s //host/%s /%s-x" % ((folder,) * 4))])
