@@ -45,6 +45,14 @@ def _aligned(ledger: Ledger, event: Any) -> bool:
     return event.start % size == 0 and event.stop % size == 0
 
 
+def _all_mapped(ledger: Ledger, event: Any) -> bool:
+    return all(ledger.mapped(event.request, event.start, event.stop))
+
+
+def _none_mapped(ledger: Ledger, event: Any) -> bool:
+    return not any(ledger.mapped(event.request, event.start, event.stop))
+
+
 def _not_frozen(ledger: Ledger, event: Any) -> bool:
     forward = ledger.forward
     if forward is None or not forward.frozen:
@@ -140,7 +148,7 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
         _SPAN,
         Rule(
             "the evicted length only grows: no page is evicted twice",
-            lambda le, e: all(le.mapped(e.request, e.start, e.stop)),
+            _all_mapped,
         ),
         _FROZEN,
     ),
@@ -155,7 +163,7 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
         _WHOLE_PAGES,
         Rule(
             "load-back and recovery map tokens that have no SWA slot",
-            lambda le, e: not any(le.mapped(e.request, e.start, e.stop)),
+            _none_mapped,
         ),
         Rule("the SWA pool must have the pages", lambda le, e: len(le.page_range(e.start, e.stop)) <= le.free_swa),
         _FROZEN,
@@ -170,7 +178,7 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
         _WHOLE_PAGES,
         Rule(
             "only mapped pages are re-packed",
-            lambda le, e: e.start == e.stop or all(le.mapped(e.request, e.start, e.stop)),
+            lambda le, e: e.start == e.stop or _all_mapped(le, e),
         ),
         Rule("the SWA pool must have the pages", lambda le, e: len(le.page_range(e.start, e.stop)) <= le.free_swa),
         _FROZEN,

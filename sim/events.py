@@ -172,7 +172,7 @@ class WriteKv(Event):
 
 @dataclass(frozen=True)
 class ReadKv(Event):
-    """Read what attention reads at one layer: all positions up to the batch's in a full layer, the window in an SWA one."""
+    """Read what attention reads at a layer: up to the batch's positions in a full layer, the window in an SWA one."""
 
     kind = "read_kv"
     layer: int

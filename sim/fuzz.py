@@ -7,8 +7,7 @@ outcome.findings    # in the order of tape numbers
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
@@ -61,18 +60,17 @@ def find(
     results = Campaign(target, seed, budget, workers, mutant, show.campaign).run()
     outcome = Outcome(results)
     signatures = set()
-    with _shrinker(target, mutant, results) as shrinker:
+    with closing(_Shrinker(target, mutant, results)) as shrinker:
         for number, found in enumerate(results.found, 1):
             show.shrinking(number, len(results.found))
-            started = time.monotonic()
-            shrunk = shrinker.run(found)
+            shrunk, seconds = shrinker.run(found)
             finding = Finding(
                 Origin(target, release, mutant, seed, found.index), shrunk.tape, shrunk.divergence, shrunk
             )
             if finding.signature not in signatures:
                 signatures.add(finding.signature)
                 outcome.findings.append(finding)
-                outcome.shrink_seconds.append(time.monotonic() - started)
+                outcome.shrink_seconds.append(seconds)
     return outcome
 
 
@@ -86,16 +84,17 @@ class _Shrinker:
         self._players: dict[bool, Player] = {}
         self._interrupted = False
 
-    def run(self, found: Found) -> Shrunk:
+    def run(self, found: Found) -> tuple[Shrunk, float]:
+        """The small tape and the seconds it took, the loading of the target not counted."""
         try:
             if not self._interrupted:
                 return self._shrink(found)
         except KeyboardInterrupt:
             self._interrupted = True
             self._results.notes.append(f"interrupted; tapes from number {found.index} on are as they were found")
-        return Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
+        return Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False), 0.0
 
-    def _shrink(self, found: Found) -> Shrunk:
+    def _shrink(self, found: Found) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"
         if hangs not in self._players:
             seconds = {"answer_seconds": HANG_SECONDS} if hangs else {}
@@ -103,17 +102,10 @@ class _Shrinker:
         player = self._players[hangs]
         profile = next(p for p in self._results.profiles if p.pool == found.tape.config.pool)
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
-        return shrink(found.tape, found.divergence, profile, player.play, budget)
+        started = time.monotonic()
+        shrunk = shrink(found.tape, found.divergence, profile, player.play, budget)
+        return shrunk, time.monotonic() - started
 
     def close(self) -> None:
         for player in self._players.values():
             player.close()
-
-
-@contextmanager
-def _shrinker(target: str, mutant: str | None, results: Results) -> Iterator[_Shrinker]:
-    shrinker = _Shrinker(target, mutant, results)
-    try:
-        yield shrinker
-    finally:
-        shrinker.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from staleloc.sim.divergence import Divergence
@@ -28,7 +29,7 @@ class Player:
     """
 
     def __init__(self, target: str, mutant: str | None = None, answer_seconds: float = ANSWER_SECONDS) -> None:
-        self._open = lambda: WorkerProcess(target, mutant, answer_seconds)
+        self._open = partial(WorkerProcess, target, mutant, answer_seconds)
         self._worker = self._open()
         self.profiles: list[Profile] = self._worker.profiles
         self.stand_ins = self._worker.stand_ins

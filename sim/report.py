@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from staleloc.sim.divergence import CLASSES, LocRow
+from staleloc.sim.divergence import LocRow
 from staleloc.sim.explain import calling_order, fact, marks, sentence
 from staleloc.sim.finding import Finding
 from staleloc.sim.tape import Tape
@@ -31,7 +31,7 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     origin, tape, divergence = finding.origin, finding.tape, finding.divergence
     where = f"{origin.target} with mutant {origin.mutant}" if origin.mutant else origin.target
     lines = [
-        f"{divergence.kind} in {where}, {tape.config.pool} pool ({CLASSES[divergence.kind]}; check {divergence.check})",
+        f"{divergence.kind} in {where}, {tape.config.pool} pool (check {divergence.check})",
         *_wrapped(fact(divergence)),
         "",
         *_source(finding, saved, seconds),

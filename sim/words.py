@@ -16,7 +16,7 @@ _LACKING = "does not fit: nothing is allocated"
 
 
 def tokens(start: int, stop: int) -> str:
-    """Positions ``[start, stop)`` for people: ``token 3``, ``tokens 0–3``."""
+    """Positions ``[start, stop)`` for people: ``token 3``, ``tokens 0–3``."""  # noqa: RUF002
     if stop - start == 1:
         return f"token {start}"
     return f"tokens {start}–{stop - 1}" if stop > start else "no tokens"  # noqa: RUF001 - a range is written so
@@ -24,13 +24,12 @@ def tokens(start: int, stop: int) -> str:
 
 def config_words(config: Config) -> str:
     """The cache in one line."""
-    layers = ", ".join(f"{number} {kind}" for number, kind in enumerate(config.layers))
     parts = [
         f"{config.pool} pool",
         f"policy {config.policy}",
         f"page size {config.page_size}",
         f"{config.full_size} full and {config.swa_size} SWA slots",
-        f"layers {layers}",
+        f"layers {' '.join(config.layers)}",
         f"window {config.window}",
         config.dtype,
     ]
@@ -123,7 +122,7 @@ _WORDS: dict[type[ev.Event], Callable[[Ledger, Any], str]] = {
     ev.AllocDecode: lambda ledger, e: _grown(ledger, [(request, 1) for request in e.requests]),
     ev.AllocExtendSwaTail: _tail,
     ev.Free: lambda ledger, e: f"{_span(e.request, e.start, ledger.length(e.request))}, both pools",
-    ev.FreeSwa: lambda ledger, e: f"{_span(e.request, e.start, e.stop)}: SWA slots only (window eviction)",
+    ev.FreeSwa: lambda ledger, e: f"{_span(e.request, e.start, e.stop)}: SWA slots given up (window eviction)",
     ev.FreeGroupBegin: lambda ledger, e: "frees wait from here on",
     ev.FreeGroupEnd: lambda ledger, e: "waiting frees take effect" if ledger.group_open else "no group is open",
     ev.SetMapping: lambda ledger, e: f"{_span(e.request, e.start, e.stop)}: fresh SWA slots, mapped in place",

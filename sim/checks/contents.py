@@ -1,4 +1,4 @@
-"""Contents: every slot of every layer that an event may touch holds the row written there last, and a read brings it back."""
+"""Contents: every slot an event may touch holds the row written there last, and a read brings it back."""
 
 from __future__ import annotations
 

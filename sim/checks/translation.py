@@ -6,6 +6,8 @@ row that a read brought back.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from staleloc.models.world import World
 from staleloc.sim.checks.base import Check, Step
 from staleloc.sim.divergence import Divergence, LocRow
@@ -42,7 +44,8 @@ def _asked(step: Step) -> Divergence | None:
 
 
 def _written(step: Step) -> Divergence | None:
-    assert step.written is not None and step.world.forward is not None
+    assert step.written is not None
+    assert step.world.forward is not None
     layer, tags = step.written
     world = step.world
     table = world.mapping.table
@@ -101,7 +104,7 @@ def _judge(step: Step, pairs: list[tuple[int, int, int]], verb: str) -> Divergen
 def _row(world: World, loc: int, expected: int, actual: int) -> LocRow:
     changes = world.mapping.history.get(loc, [])
     stale = None
-    for change, successor in zip(changes, changes[1:], strict=False):
+    for change, successor in pairwise(changes):
         if change.swa == actual:
             stale = successor.event
     if actual == 0 and stale is None and world.forward is not None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin
 from staleloc.sim.targets.base import Profile, Target, TargetError
 
 __all__ = ["TargetSpec", "open_target", "parse", "select_profiles"]
-
-Transform = Callable[[str, str], str]
-"""``(module name, source) -> source``: how a mutant changes what is loaded."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ def parse(text: str) -> TargetSpec:
         return TargetSpec(text, family, policy or None)
     if text.startswith(("sglang==", "sglang@")) and text not in ("sglang==", "sglang@"):
         return TargetSpec(text, "sglang")
-    raise TargetError(
-        f"unknown target {text!r}; use builtin, builtin:POLICY, sglang==VERSION or sglang@PATH (see: staleloc targets list)"
-    )
+    known = "builtin, builtin:POLICY, sglang==VERSION or sglang@PATH"
+    raise TargetError(f"unknown target {text!r}; use {known} (see: staleloc targets list)")
 
 
 def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
@@ -56,21 +55,20 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
         TargetError: it cannot be loaded.
     """
     change = _mutant(mutant, spec)
-    if spec.family == "builtin":
-        from staleloc.sim.targets.builtin.target import BuiltinTarget
+    try:
+        if spec.family == "builtin":
+            from staleloc.sim.targets.builtin.target import BuiltinTarget
 
-        return BuiltinTarget() if change is None else load_mutant(change)
-    from staleloc.sim.targets.sglang import fetch, target
+            return BuiltinTarget() if change is None else load_builtin(change)
+        from staleloc.sim.targets.sglang import fetch, target
 
-    return target.load(fetch.resolve(spec.text), None if change is None else change.transform)
-
-
-def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:
-    if name is None:
-        return None
-    from staleloc.sim.mutants import find
-
-    return find(name, spec.family)
+        transform = None if change is None else Transform(change)
+        loaded = target.load(fetch.resolve(spec.text), transform)
+        if transform is not None:
+            transform.finish()
+        return loaded
+    except MutantError as error:
+        raise TargetError(str(error)) from None
 
 
 def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str | None = None) -> list[Profile]:
@@ -80,14 +78,21 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
         TargetError: none is left.
     """
     change = _mutant(mutant, spec)
-    chosen = []
-    for profile in profiles:
-        policies = [policy for policy in profile.policies if spec.policy in (None, policy)]
-        if change is not None:
-            fits = change.pool in (None, profile.pool)
-            policies = [policy for policy in policies if fits and (not change.policies or policy in change.policies)]
-        if policies:
-            chosen.append(replace(profile, policies=tuple(policies)))
+    chosen = list(profiles) if change is None else list(change.profiles(profiles))
+    if spec.policy is not None:
+        chosen = [replace(p, policies=(spec.policy,)) for p in chosen if spec.policy in p.policies]
     if not chosen:
         raise TargetError(f"mutant {mutant} changes code that {spec.text} never runs")
     return chosen
+
+
+def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:
+    if name is None:
+        return None
+    if name not in MUTANTS:
+        close = get_close_matches(name, MUTANTS, n=1)
+        hint = f"did you mean {close[0]}?" if close else "see: staleloc mutants list"
+        raise TargetError(f"there is no mutant {name!r}; {hint}")
+    if MUTANTS[name].target != spec.family:
+        raise TargetError(f"mutant {name} is one of {MUTANTS[name].target}, not of {spec.family}")
+    return MUTANTS[name]

@@ -13,23 +13,32 @@ from typing import Any
 import pytest
 
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.fetch import resolve
+from staleloc.sim.targets.sglang.fetch import Release, resolve
 
 Probe = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def probe() -> Probe:
-    """Run a command of probe.py on a release and return what it printed."""
+def available() -> Callable[[str], Release]:
+    """The release, fetched if need be; the test is skipped where it cannot be had."""
 
-    def run(command: str, spec: str, **environment: str) -> dict[str, Any]:
+    def get(spec: str) -> Release:
         try:
-            resolve(spec)
+            return resolve(spec)
         except TargetError as error:
             pytest.skip(str(error))
-        script = Path(__file__).with_name("probe.py")
+
+    return get
+
+
+@pytest.fixture
+def probe(available: Callable[[str], Release]) -> Probe:
+    """Run a script of this folder on a release and return what it printed."""
+
+    def run(script: str, spec: str, *words: str, **environment: str) -> dict[str, Any]:
+        available(spec)
         done = subprocess.run(
-            [sys.executable, str(script), command, spec],
+            [sys.executable, str(Path(__file__).with_name(script)), spec, *words],
             capture_output=True,
             text=True,
             check=False,

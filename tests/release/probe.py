@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import random
 import sys
 from typing import Any
 
@@ -13,10 +11,7 @@ import torch
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import V_MARK, Batch, Profile, TargetError
-from staleloc.sim.targets.sglang import leaves
-from staleloc.sim.targets.sglang.fakes import fake_names
 from staleloc.sim.targets.sglang.fetch import Release, resolve
-from staleloc.sim.targets.sglang.seal import seal
 from staleloc.sim.targets.sglang.target import SglangTarget, load
 
 
@@ -127,7 +122,9 @@ def _expect(target: SglangTarget, layers: tuple[str, ...], locs: list[int], tags
 def _remap(target: SglangTarget, profile: Profile, page_size: int, locs: list[int]) -> None:
     before = target.raw_mapping()
     fresh = target.register_mapping(locs[:page_size])
-    assert target.raw_mapping() == [dict(zip(locs, fresh, strict=False)).get(loc, swa) for loc, swa in enumerate(before)]
+    assert target.raw_mapping() == [
+        dict(zip(locs, fresh, strict=False)).get(loc, swa) for loc, swa in enumerate(before)
+    ]
     assert target.register_mapping([]) == []
     if "set_mapping" in profile.events:
         target.free_swa(locs[:page_size])
@@ -180,73 +177,6 @@ def twice(release: Release) -> dict[str, Any]:
     return {"message": None}
 
 
-def conform(release: Release) -> dict[str, Any]:
-    """Random batches through the page kernels of the release and through their replacements."""
-    kernels = os.environ.get("TRITON_INTERPRET") == "1"
-    seal(release.name, release.root, fake_names(), third_party=("triton",) if kernels else ())
-    release_functions = _release_kernels() if kernels else _release_functions()
-    draw = random.Random(7)
-    compared = 0
-    for _ in range(60):
-        page_size, batch = draw.choice([2, 4, 16, 64]), draw.randint(1, 5)
-        prefix = [draw.randint(0, 3 * page_size) for _ in range(batch)]
-        last = [draw.randint(1, 9) * page_size + (tokens - 1) % page_size if tokens else -1 for tokens in prefix]
-        free = torch.tensor(draw.sample(range(10, 500), 40))
-        for name, function in release_functions.items():
-            seq = [tokens + (1 if name == "decode" else draw.randint(1, 3 * page_size)) for tokens in prefix]
-            arguments = _arguments(name, prefix, seq, last, free)
-            results = []
-            for one in (function, getattr(leaves, f"alloc_{name}_pages")):
-                out = torch.full((sum(seq) - sum(prefix),), -7)
-                one(*arguments, out, page_size)
-                results.append(out.tolist())
-            assert results[0] == results[1], (name, prefix, seq, last, page_size)
-            compared += 1
-    return {"functions": sorted(release_functions), "compared": compared}
-
-
-def _arguments(name: str, prefix: list[int], seq: list[int], last: list[int], free: torch.Tensor) -> list[torch.Tensor]:
-    lengths = [torch.tensor(seq)] if name == "decode" else [torch.tensor(prefix), torch.tensor(seq)]
-    return [*lengths, torch.tensor(last), free]
-
-
-def _release_kernels() -> dict[str, Any]:
-    """The Triton kernels, interpreted."""
-    for name in ("sglang.kernels.ops.memory.allocator", "sglang.srt.mem_cache.triton_ops.allocator"):
-        try:
-            module = importlib.import_module(name)
-            break
-        except ModuleNotFoundError:
-            continue
-    else:
-        module = importlib.import_module("sglang.srt.mem_cache.allocator")
-
-    def launch(kernel: Any) -> Any:
-        return lambda *a: kernel[(len(a[0]),)](*a[:-1], 8, a[-1])
-
-    return {"extend": launch(module.alloc_extend_kernel), "decode": launch(module.alloc_decode_kernel)}
-
-
-def _release_functions() -> dict[str, Any]:
-    """What the release has in plain torch: the extension always, the decode step from 0.5.22."""
-    try:
-        module = importlib.import_module("sglang.srt.mem_cache.allocator.paged")
-    except ModuleNotFoundError:
-        module = importlib.import_module("sglang.srt.mem_cache.allocator")
-    functions = {"extend": lambda *a: module.alloc_extend_naive(*a, "cpu")}
-    if hasattr(module, "alloc_decode_naive"):
-        functions["decode"] = _decode_naive(module)
-    return functions
-
-
-def _decode_naive(module: Any) -> Any:
-    def call(seq: torch.Tensor, last: torch.Tensor, free: torch.Tensor, out: torch.Tensor, page_size: int) -> None:
-        new_pages = int(((seq - 1) % page_size == 0).sum())
-        module.alloc_decode_naive(seq, last, free, out, page_size, new_pages)
-
-    return call
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps(globals()[sys.argv[1]](resolve(sys.argv[2]))))
+    print(json.dumps(globals()[sys.argv[2]](resolve(sys.argv[1]))))

@@ -1,0 +1,124 @@
+"""What ``staleloc fuzz`` and ``staleloc replay`` print and leave behind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from staleloc.sim import fuzz as fuzzing
+from staleloc.sim import replay as replaying
+from staleloc.sim.campaign import Budget
+from staleloc.sim.cli_text import say, warn
+from staleloc.sim.finding import Finding, Origin
+from staleloc.sim.keep import check_file, check_folder, save, write
+from staleloc.sim.progress import progress
+from staleloc.sim.report import render
+from staleloc.sim.summary import Summary
+from staleloc.sim.targets.release import release_of
+
+__all__ = ["Outputs", "fuzz", "replay"]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files a command was asked to write."""
+
+    json: Path | None
+    repro: Path | None
+    folder: Path | None
+
+    def check(self) -> None:
+        """Raise KeepError unless all can be written."""
+        for path in (self.json, self.repro):
+            if path is not None:
+                check_file(path)
+        if self.folder is not None:
+            check_folder(self.folder)
+
+    def write(self, summary: Summary) -> None:
+        """Write the summary, and the script of the first finding."""
+        if self.json is not None:
+            write(self.json, json.dumps(summary.to_json(), indent=1) + "\n")
+        if self.repro is not None:
+            if summary.findings:
+                from staleloc.sim.repro import script
+
+                write(self.repro, script(summary.findings[0]))
+                say(f"wrote {self.repro}: shows the first divergence without staleloc")
+            else:
+                say(f"{self.repro} was not written: there is no divergence to show")
+
+
+def fuzz(target: str, seed: int, budget: Budget, workers: int, mutant: str | None, outputs: Outputs) -> int:
+    """Run a campaign and report; the exit code."""
+    outputs.check()
+    assert outputs.folder is not None
+    release = release_of(target)
+    with progress() as show:
+        outcome = fuzzing.find(target, seed, budget, workers, mutant, release, show)
+    results = outcome.results
+    for finding, seconds in zip(outcome.findings, outcome.shrink_seconds, strict=True):
+        _report(finding, str(save(finding, outputs.folder)), seconds)
+    name = f"{target} with mutant {mutant}" if mutant else target
+    summary = Summary(
+        target=name,
+        release=release,
+        seed=seed,
+        findings=outcome.findings,
+        tapes=results.tapes,
+        events=results.events,
+        seconds=results.seconds,
+        seen=results.seen,
+        diverged=results.diverged,
+    )
+    say(summary.text(results.profiles), newline=False)
+    for note in results.notes:
+        warn(note)
+    outputs.write(summary)
+    return 1 if outcome.findings else 0
+
+
+def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
+    """Play a tape and report; the exit code."""
+    outputs.check()
+    tape = replaying.find_tape(name)
+    target = target or replaying.target_of(tape)
+    release = release_of(target)
+    played = replaying.replay(tape, target, mutant, times)
+    for note in played.notes:
+        say(f"{name} on {target}: {note}")
+    findings = []
+    if played.divergence is not None:
+        origin = Origin(target, release, mutant, tape=name)
+        findings.append(Finding(origin, played.tape, played.divergence))
+        _report(findings[0])
+    else:
+        defect = f" with mutant {mutant}" if mutant else ""
+        say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}")
+    if times > 1:
+        same = "verdicts equal" if len(played.verdicts) == 1 else "verdicts unequal"
+        counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())
+        say(f"{same}: {times} replays, {counts}")
+    outputs.write(
+        Summary(
+            target=target,
+            release=release,
+            seed=None,
+            findings=findings,
+            tapes=times,
+            events=played.events,
+            seconds=played.seconds,
+            seen=played.seen,
+            diverged=times - played.verdicts[None],
+        )
+    )
+    return 1 if findings else 0
+
+
+def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
+    first, _, rest = render(finding, saved, seconds).partition("\n")
+    say(click.style(first, bold=True))
+    say(rest)

@@ -1,0 +1,115 @@
+"""``staleloc targets`` and ``staleloc mutants``: what can be tested, and what can be broken on purpose."""
+
+from __future__ import annotations
+
+import click
+
+from staleloc.sim.cli_text import help_alone, say
+from staleloc.sim.events import KINDS
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["mutants", "targets"]
+
+_FLAGS = {
+    "per_forward": (
+        "the caller translates once a forward and hands the result to every layer",
+        "the pool translates at each layer, from a cache or not",
+    ),
+    "restores_mapping": (
+        "restore puts the mapping back too",
+        "restore leaves the mapping alone; entries of slots that nobody owns may keep their last value",
+    ),
+    "precomputed": ("takes a translation made up front (set_swa_loc)", "takes no translation made up front"),
+    "all_swa": ("every layer is an SWA layer", "layers are full or SWA layers"),
+}
+"""Flag of a profile -> what it says when set, and when not."""
+
+_EVENTS_PER_LINE = 7
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def targets(ctx: click.Context) -> None:
+    """What can be tested."""
+    help_alone(ctx)
+
+
+@targets.command("list")
+def list_targets() -> None:
+    """Targets at hand, and how to name others."""
+    from staleloc.sim.process import WorkerProcess
+    from staleloc.sim.report import columns
+    from staleloc.sim.targets.sglang.fetch import installed
+
+    with WorkerProcess("builtin") as worker:
+        policies = {policy: None for profile in worker.profiles for policy in profile.policies}
+    rows = [("builtin", "the embedded implementation, all policies")]
+    rows += [(f"builtin:{policy}", "one policy of it") for policy in policies]
+    rows += [(release.name, "in the cache") for release in installed()]
+    rows += [
+        ("sglang==VERSION", "any other release with a KV cache of full and SWA pools; fetched from PyPI"),
+        ("sglang@FOLDER", "a checkout"),
+        ("sglang@FILE.whl", "a wheel"),
+    ]
+    say("\n".join(columns(rows, indent="")))
+
+
+@targets.command("add")
+@click.argument("spec")
+def add_target(spec: str) -> None:
+    """Fetch SPEC (sglang==VERSION or sglang@FILE.whl) now, so that later runs need no network."""
+    from staleloc.sim.targets.sglang.fetch import add
+
+    release = add(spec)
+    say(f"{release.name} is in {release.root}")
+
+
+@targets.command("show")
+@click.argument("spec")
+def show_target(spec: str) -> None:
+    """What SPEC can do, and what stands in for parts of it."""
+    from staleloc.sim.process import WorkerProcess
+    from staleloc.sim.report import columns
+    from staleloc.sim.targets.release import release_of
+
+    release_of(spec)
+    with WorkerProcess(spec) as worker:
+        profiles, stand_ins = worker.profiles, worker.stand_ins
+    lines = [spec]
+    for profile in profiles:
+        lines += ["", f"{profile.pool} pool", *columns(_facts(profile))]
+    for kind, words in (("replaced", "replaced, because it needs a GPU"), ("given", "answered for stubbed modules")):
+        if stand_ins[kind]:
+            lines += ["", words, *columns(stand_ins[kind])]
+    say("\n".join(lines))
+
+
+def _facts(profile: Profile) -> list[tuple[str, str]]:
+    events = [kind for kind in KINDS if kind in profile.events]
+    lines = range(0, len(events), _EVENTS_PER_LINE)
+    listed = [", ".join(events[i : i + _EVENTS_PER_LINE]) + "," for i in lines]
+    listed[-1] = listed[-1].removesuffix(",")
+    return [
+        ("policies", ", ".join(profile.policies)),
+        ("page sizes", ", ".join(map(str, profile.page_sizes))),
+        ("dtypes", ", ".join(profile.dtypes)),
+        *((name, words[not getattr(profile, name)]) for name, words in _FLAGS.items()),
+        *(("" if number else "events", line) for number, line in enumerate(listed)),
+        *((f"no {kind}", reason) for kind, reason in sorted(profile.missing.items())),
+    ]
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def mutants(ctx: click.Context) -> None:
+    """Defects that can be put into a target on purpose."""
+    help_alone(ctx)
+
+
+@mutants.command("list")
+def list_mutants() -> None:
+    """Every mutant: its name, its target, its story."""
+    from staleloc.sim.mutants import MUTANTS
+    from staleloc.sim.report import columns
+
+    say("\n".join(columns([(mutant.name, mutant.target, mutant.story) for mutant in MUTANTS.values()], indent="")))

@@ -1,0 +1,71 @@
+"""Files a run leaves behind: findings as tapes, and files that must be writable before the run starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from staleloc.sim.finding import Finding
+from staleloc.sim.tape import dumps
+
+__all__ = ["KeepError", "check_file", "check_folder", "save", "write"]
+
+
+class KeepError(Exception):
+    """A file or folder cannot be written; the message is one line."""
+
+
+def check_file(path: Path) -> None:
+    """Raise KeepError unless `path` can be written. Leaves nothing behind."""
+    existed = path.exists()
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def check_folder(path: Path) -> None:
+    """Raise KeepError unless files can be made in `path`, which need not exist yet. Leaves nothing behind."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file, or raise KeepError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def save(finding: Finding, folder: Path) -> Path:
+    """Write a finding's tape into `folder`; the name is the same for the same finding."""
+    origin = finding.origin
+    parts = [origin.target]
+    if origin.mutant is not None:
+        parts.append(origin.mutant)
+    parts += [f"seed{origin.seed}", f"tape{origin.index}", finding.divergence.kind]
+    path = folder / f"{'-'.join(map(_plain, parts))}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot(folder, error) from None
+    write(path, dumps(finding.documented()))
+    return path
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[-80:]
+
+
+def _cannot(path: Path, error: OSError) -> KeepError:
+    return KeepError(f"{os.fspath(path)} cannot be written ({error.strerror or error}); give another path")

@@ -1,0 +1,103 @@
+"""Playing one tape that somebody has: found by path or name, fitted to a target, played as often as asked."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.judge import Player
+from staleloc.sim.tape import Tape, TapeError, load, loads
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["Replayed", "adapt", "find_tape", "replay", "target_of"]
+
+
+def find_tape(name: str) -> Tape:
+    """The tape of a file, or else the packaged scenario of that name.
+
+    Raises:
+        TapeError: there is no such tape, or it is none.
+    """
+    if Path(name).exists() or "/" in name:
+        return load(name)
+    scenarios = {entry.name: entry for entry in files("staleloc.scenarios").iterdir() if entry.name.endswith(".json")}
+    entry = scenarios.get(name) or scenarios.get(f"{name}.json")
+    if entry is None:
+        known = ", ".join(sorted(file.removesuffix(".json") for file in scenarios)) or "none"
+        raise TapeError(f"{name}: no such file, and no scenario of that name; scenarios are: {known}")
+    return loads(entry.read_text(encoding="utf-8"), name)
+
+
+def target_of(tape: Tape) -> str:
+    """The target that the tape was found on, or else the builtin."""
+    target = (tape.provenance or {}).get("target")
+    return target if isinstance(target, str) else "builtin"
+
+
+def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
+    """The tape with policy and dtype that the target has, and a line for each that was changed.
+
+    Which pool, which pages and which events a tape needs is never changed.
+    """
+    profile = next((profile for profile in profiles if profile.pool == tape.config.pool), None)
+    if profile is None:
+        return tape, []
+    config, notes = tape.config, []
+    if config.policy not in profile.policies:
+        notes.append(f"policy {config.policy} is played as {profile.policies[0]}")
+        config = replace(config, policy=profile.policies[0])
+    if config.dtype not in profile.dtypes:
+        notes.append(f"dtype {config.dtype} is played as {profile.dtypes[0]}")
+        config = replace(config, dtype=profile.dtypes[0])
+    return replace(tape, config=config), notes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What replays of a tape showed.
+
+    Attributes:
+        tape: the tape as it was played.
+        divergence: that of the first replay in which there was one, or None.
+        verdicts: how often each divergence (None for none) was the outcome.
+        events: events played, all replays together.
+        notes: what was changed to play the tape.
+        profiles: how the target can be driven.
+    """
+
+    tape: Tape
+    divergence: Divergence | None
+    verdicts: Counter[Divergence | None]
+    events: int
+    seen: Counter[str]
+    seconds: float
+    notes: list[str]
+    profiles: list[Profile]
+
+
+def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -> Replayed:
+    """Play a tape.
+
+    Raises:
+        TargetError: the target cannot be loaded or driven.
+        Unplayable: the tape is outside the target's contract or capability.
+    """
+    verdicts: Counter[Divergence | None] = Counter()
+    seen: Counter[str] = Counter()
+    events = 0
+    with Player(target, mutant) as player:
+        fitted, notes = adapt(tape, player.profiles)
+        started = time.monotonic()
+        for _ in range(times):
+            verdicts[player.play(fitted)] += 1
+            events += player.events
+            seen.update(player.seen)
+        seconds = time.monotonic() - started
+        profiles = player.profiles
+    divergence = next((outcome for outcome in verdicts if outcome is not None), None)
+    return Replayed(fitted, divergence, verdicts, events, seen, seconds, notes, profiles)

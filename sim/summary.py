@@ -1,0 +1,95 @@
+"""The outcome of a run in numbers: as JSON (``summary.schema.json``) and as a few lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staleloc.models.situations import SITUATIONS
+from staleloc.sim.explain import fact, sentence
+from staleloc.sim.finding import Finding
+from staleloc.sim.report import columns
+from staleloc.sim.situations import possible
+from staleloc.sim.tape import to_json
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["Summary"]
+
+_PER_LINE = 4
+"""Situations on one line of text."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run came to.
+
+    Attributes:
+        target: the target's name.
+        release: the engine's release, or None.
+        seed: the campaign's seed; None for a replay.
+        seen: situation -> how often it happened.
+        diverged: tapes that diverged; `findings` holds one a bug.
+    """
+
+    target: str
+    release: str | None
+    seed: int | None
+    findings: Sequence[Finding]
+    tapes: int
+    events: int
+    seconds: float
+    seen: Mapping[str, int]
+    diverged: int
+
+    @property
+    def events_per_second(self) -> float:
+        """Events played in a second, over the whole run."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON values, valid under ``summary.schema.json``."""
+        return {
+            "target": self.target,
+            "release": self.release,
+            "seed": self.seed,
+            "verdict": "divergence" if self.findings else "clean",
+            "divergences": [_divergence(finding) for finding in self.findings],
+            "tapes": self.tapes,
+            "events": self.events,
+            "seconds": round(self.seconds, 3),
+            "events_per_second": round(self.events_per_second, 1),
+            "situations": {name: self.seen.get(name, 0) for name in SITUATIONS},
+        }
+
+    def text(self, profiles: Iterable[Profile]) -> str:
+        """The summary in lines: what was found, how much was played, which situations were reached."""
+        bugs = f"{len(self.findings)} divergence{'s' * (len(self.findings) != 1)}" if self.findings else "no divergence"
+        of = f" in {self.diverged} tapes" if self.diverged else ""
+        lines = [
+            f"{self.target}, seed {self.seed}: {bugs}{of}",
+            f"{self.tapes} tapes, {self.events} events, {self.events_per_second:.0f} events/s, {self.seconds:.1f} s",
+        ]
+        reachable = possible(profiles)
+        seen = [name for name in SITUATIONS if self.seen.get(name)]
+        never = [name for name in reachable if name not in seen]
+        lines.append(f"situations: {len(reachable) - len(never)} of {len(reachable)} seen")
+        cells = [cell for name in seen for cell in (name, str(self.seen[name]))]
+        cells += [""] * (-len(cells) % (2 * _PER_LINE))
+        if seen:
+            lines += columns([cells[i : i + 2 * _PER_LINE] for i in range(0, len(cells), 2 * _PER_LINE)])
+        if never:
+            lines.append(f"never seen: {', '.join(never)}")
+        return "\n".join(lines) + "\n"
+
+
+def _divergence(finding: Finding) -> dict[str, Any]:
+    divergence, tape = finding.divergence, finding.tape
+    return {
+        "class": divergence.kind,
+        "check": divergence.check,
+        "event": divergence.event + 1,
+        "minimal_length": len(tape.events),
+        "sentence": f"{fact(divergence)}: {sentence(divergence, tape)}",
+        "tape": to_json(finding.documented()),
+    }
