@@ -17,6 +17,12 @@ __all__ = ["generate"]
 _PATIENCE = 4
 """Proposals a tape may make for each event it wants; not every one fits."""
 
+_ALLOCATING = frozenset({ev.Alloc.kind, ev.AllocExtend.kind, ev.AllocDecode.kind, ev.AllocExtendSwaTail.kind})
+"""What hands out slots."""
+
+_CHANGING = frozenset({ev.FreeSwa.kind, ev.SetMapping.kind, ev.RegisterMapping.kind, ev.Translate.kind})
+"""What changes the mapping of a running batch, and what asks for it again."""
+
 
 def generate(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A legal tape for a target with these profiles. It depends on nothing but the choices."""
@@ -44,24 +50,37 @@ class _Author:
         self.ledger = ledger
         self.habits = habits
         self.size = ledger.config.page_size
+        self.allocating = tuple(kind for kind in habits.kinds if kind in _ALLOCATING)
+        self.changing = tuple(kind for kind in habits.kinds if kind in _CHANGING)
 
     def propose(self) -> ev.Event | None:
         """A legal event, or None if the one that came to mind does not fit now."""
-        ledger, habits = self.ledger, self.habits
-        if ledger.forward is not None and not ledger.group_open and self.choices.chance(35):
-            kind = ev.WriteKv.kind
-        else:
-            kind = habits.kinds[self.choices.weighted(habits.weights)]
-        event = _PROPOSE[kind](self)
-        if event is None or violation(ledger, event) is not None:
+        event = _PROPOSE[self.kind()](self)
+        if event is None or violation(self.ledger, event) is not None:
             return None
         return event
+
+    def kind(self) -> str:
+        """The kind of the next event. A running forward goes on, or its mapping changes under it; one whose
+        slots were given back is watched while they are handed out again."""
+        forward = self.ledger.forward
+        if forward is not None and not self.ledger.group_open:
+            if forward.broken and self.choices.chance(70):
+                asks = self.choices.chance(50) and ev.Translate.kind in self.habits.kinds
+                return ev.Translate.kind if asks else self.choices.pick(self.allocating)
+            if not forward.broken and self.choices.chance(40):
+                return ev.WriteKv.kind
+            if not forward.frozen and forward.next_layer and self.changing and self.choices.chance(40):
+                return self.choices.pick(self.changing)
+        return self.habits.kinds[self.choices.weighted(self.habits.weights)]
 
     # Parts
 
     def count(self) -> int:
         if self.choices.chance(70):
             return self.habits.unit
+        if self.choices.chance(30):
+            return max(1, self.ledger.free_full * self.size)
         return self.choices.integer(1, max(2, 2 * self.size + 1))
 
     def request(self) -> int:
@@ -71,6 +90,14 @@ class _Author:
         """A request with tokens."""
         requests = [r for r in range(self.habits.requests) if self.ledger.length(r)]
         return self.choices.pick(requests) if requests else None
+
+    def subject(self) -> int | None:
+        """A request whose mapping may change: one of the running batch rather than any."""
+        forward = self.ledger.forward
+        if forward is not None and not forward.frozen and self.choices.chance(60):
+            request = self.choices.pick(forward.spans)[0]
+            return request if self.ledger.length(request) else None
+        return self.live()
 
     def several(self, requests: Sequence[int]) -> tuple[int, ...]:
         """One to three of these requests, in any order."""
@@ -135,7 +162,7 @@ class _Author:
         return ev.Free(request, start)
 
     def free_swa(self) -> ev.Event | None:
-        request = self.live()
+        request = self.subject()
         if request is None:
             return None
         length = self.ledger.length(request)
@@ -154,13 +181,13 @@ class _Author:
         return ev.FreeGroupEnd() if self.ledger.group_open or self.habits.idle_ends else None
 
     def set_mapping(self) -> ev.Event | None:
-        request = self.live()
+        request = self.subject()
         span = self.pages(request, False) if request is not None else None
         return ev.SetMapping(request, *span) if request is not None and span else None
 
     def register_mapping(self) -> ev.Event | None:
-        request = self.live()
-        if request is None or self.choices.chance(20):
+        request = self.subject()
+        if request is None or self.choices.chance(10):
             return ev.RegisterMapping(0, 0, 0)
         span = self.pages(request, True)
         return ev.RegisterMapping(request, *span) if span else None
@@ -195,9 +222,9 @@ class _Author:
 
     def translate(self) -> ev.Event | None:
         forward = self.ledger.forward
-        if forward is not None and self.choices.chance(60):
+        if forward is not None and self.choices.chance(90 if forward.broken else 60):
             start, stop = 0, forward.tokens
-            if self.choices.chance(40):
+            if self.choices.chance(10 if forward.broken else 40):
                 start = self.choices.integer(0, stop - 1)
                 stop = self.choices.integer(start + 1, stop)
             return ev.Translate("batch", 0, start, stop)

@@ -20,7 +20,7 @@ __all__ = ["Habits", "draw_config", "draw_habits"]
 _WEIGHTS: dict[str, int] = {
     ev.Alloc.kind: 10, ev.AllocExtend.kind: 10, ev.AllocDecode.kind: 6, ev.AllocExtendSwaTail.kind: 6,
     ev.Free.kind: 7, ev.FreeSwa.kind: 6, ev.FreeGroupBegin.kind: 2, ev.FreeGroupEnd.kind: 3,
-    ev.SetMapping.kind: 6, ev.RegisterMapping.kind: 3, ev.Backup.kind: 3, ev.Restore.kind: 5, ev.Clear.kind: 1,
+    ev.SetMapping.kind: 6, ev.RegisterMapping.kind: 4, ev.Backup.kind: 3, ev.Restore.kind: 5, ev.Clear.kind: 2,
     ev.BeginForward.kind: 12, ev.WriteKv.kind: 24, ev.ReadKv.kind: 6, ev.Translate.kind: 8, ev.EndForward.kind: 4,
     ev.CpuCopy.kind: 4, ev.LoadCpuCopy.kind: 6, ev.Move.kind: 3,
 }  # fmt: skip
@@ -67,8 +67,7 @@ def draw_config(choices: Choices, profiles: Sequence[Profile]) -> tuple[Config, 
     """A small cache that one of the profiles can hold."""
     profile = choices.pick(profiles)
     size = choices.pick(profile.page_sizes)
-    pages = choices.pick((4, 6, 8, 12))
-    full_pages = pages if size > 1 else 2 * pages
+    full_pages = choices.pick((2, 3, 4, 6, 8, 12) if size > 1 else (3, 4, 6, 8, 12, 24))
     swa_pages = max(2, full_pages - choices.pick((0, 1, full_pages // 4, full_pages // 2)))
     if profile.all_swa:
         layers: tuple[str, ...] = (SWA,) * choices.pick((2, 3))

@@ -167,6 +167,19 @@ def drift(release: Release) -> dict[str, Any]:
     return {"message": None}
 
 
+def misfit(release: Release) -> dict[str, Any]:
+    """Load with a transform that finds that it does not fit."""
+
+    def refuse(module: str, _source: str) -> str:
+        raise ValueError(f"no place for the edit in {module}")
+
+    try:
+        load(release, refuse)
+    except ValueError as error:
+        return {"message": str(error)}
+    return {"message": None}
+
+
 def twice(release: Release) -> dict[str, Any]:
     """Load two releases into one process."""
     load(release)

@@ -67,6 +67,11 @@ def test_what_the_seal_leaves_out_fails_with_its_name_when_used(probe: Probe) ->
     }
 
 
+def test_what_a_transform_raises_is_not_blamed_on_the_release(probe: Probe) -> None:
+    answer = probe("probe.py", "sglang==0.5.12", "misfit")
+    assert answer["message"].startswith("no place for the edit in sglang.srt.")
+
+
 def test_a_second_release_in_one_process_is_refused(probe: Probe) -> None:
     answer = probe("probe.py", "sglang==0.5.12", "twice")
     assert answer["message"] == ("sglang==0.5.12: this process already holds sglang==0.5.12; one release a process")

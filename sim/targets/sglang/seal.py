@@ -57,7 +57,7 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType | None:
         if self.transform is None:
             return super().get_code(fullname)
-        source = self.get_source(fullname)
+        source = self.get_source(fullname) or ""
         rewritten = self.transform(fullname, source)
         if rewritten == source:
             return super().get_code(fullname)

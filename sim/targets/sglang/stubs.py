@@ -117,7 +117,7 @@ class Stub:
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = __or__
 
     def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
-        return (StubBase,)
+        return (type(_name(self).rpartition(".")[2], (StubBase,), {}),)  # a class of its own: no two bases are the same
 
     def __instancecheck__(self, _instance: object) -> bool:
         return self._false("isinstance")

@@ -14,6 +14,7 @@ from staleloc.sim.targets.base import Batch, Profile, Rows, TargetError
 from staleloc.sim.targets.sglang import capability, drift, leaves
 from staleloc.sim.targets.sglang.allocator import AllocatorDriver
 from staleloc.sim.targets.sglang.dsv4 import Dsv4Pool
+from staleloc.sim.targets.sglang.environment import ENVIRONMENT
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
 from staleloc.sim.targets.sglang.fetch import Release
 from staleloc.sim.targets.sglang.hybrid import HybridPool
@@ -21,12 +22,6 @@ from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.seal import THIRD_PARTY, Transform, seal
 
 __all__ = ["SglangTarget", "load"]
-
-_ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "",  # the release must take its CPU paths on a machine with a GPU too
-    "SGLANG_NATIVE_MOVE_KV_CACHE": "1",  # move rows with torch, not with a kernel
-    "SGLANG_OPT_CACHE_SWA_TRANSLATION": "1",  # the switch of the DeepSeek-V4 pool's cached loc (PR 25889)
-}
 
 _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
@@ -148,24 +143,34 @@ def load(release: Release, transform: Transform | None = None) -> SglangTarget:
         transform: rewrites the release's sources in memory before they are compiled.
 
     Raises:
-        TargetError: this process holds a release already, or the release does not fit the adapter.
+        TargetError: this process holds a release already, or the release does not fit the adapter. What
+            `transform` raises comes out as it is.
     """
-    os.environ.update(_ENVIRONMENT)
-    seal(release.name, release.root, fake_names(), transform=transform)
+    os.environ.update(ENVIRONMENT)
+    not_ours: list[Exception] = []
+
+    def rewrite(module: str, source: str) -> str:
+        try:
+            return transform(module, source) if transform else source
+        except Exception as error:
+            not_ours.append(error)
+            raise
+
+    seal(release.name, release.root, fake_names(), transform=rewrite if transform else None)
     try:
         return _load(release)
     except TargetError:
         raise
-    except ModuleNotFoundError as error:
-        if error.name in THIRD_PARTY:
-            raise TargetError(
-                f"{release.name} needs the package {error.name}; install the extra: pip install 'staleloc[sglang]'"
-            ) from error
-        raise TargetError(f"{release.name} has no module {error.name}; the adapter needs an update") from error
     except Exception as error:
-        raise TargetError(
-            f"{release.name} cannot be imported ({type(error).__name__}: {error}); the adapter needs an update"
-        ) from error
+        if error in not_ours:
+            raise
+        raise TargetError(_explain(release.name, error)) from error
+
+
+def _explain(name: str, error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name in THIRD_PARTY:
+        return f"{name} needs the package {error.name}; install the extra: pip install 'staleloc[sglang]'"
+    return f"{name} cannot be imported ({type(error).__name__}: {error}); the adapter needs an update"
 
 
 def _load(release: Release) -> SglangTarget:

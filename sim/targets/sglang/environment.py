@@ -1,0 +1,12 @@
+"""Environment variables under which a release is imported and driven."""
+
+from __future__ import annotations
+
+__all__ = ["ENVIRONMENT"]
+
+ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",  # the release must take its CPU paths on a machine with a GPU too
+    "SGLANG_NATIVE_MOVE_KV_CACHE": "1",  # move rows with torch, not with a kernel
+    "SGLANG_OPT_CACHE_SWA_TRANSLATION": "1",  # the switch of the DeepSeek-V4 pool's cached loc (PR 25889)
+}
+"""Name -> value, set before anything of the release is imported."""
