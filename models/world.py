@@ -14,9 +14,10 @@ from typing import NamedTuple
 from staleloc.models.allocator import SlotPool
 from staleloc.models.config import Config
 from staleloc.models.contents import Contents, CopiedRows
+from staleloc.models.forward import Forward
 from staleloc.models.mapping import Mapping
 
-__all__ = ["Forward", "Grant", "World"]
+__all__ = ["Grant", "World"]
 
 
 class Grant(NamedTuple):
@@ -26,16 +27,6 @@ class Grant(NamedTuple):
     position: int
     loc: int
     swa: int
-
-
-@dataclass
-class Forward:
-    """The running forward: its tokens, their full locs as they were when it began, and the event that began it."""
-
-    tokens: list[tuple[int, int]]
-    locs: list[int]
-    began: int
-    changed: bool = False
 
 
 @dataclass
@@ -92,22 +83,6 @@ class World:
         """Pages that appending `count` tokens to a request takes."""
         length = len(self.requests.get(request, ()))
         return self.config.pages(length + count) - self.config.pages(length)
-
-    def attended(self, layer: int) -> list[int]:
-        """Full locs attention reads at a layer for the running batch: everything up to each request's
-        last token in the batch, and in an SWA layer the window, as far as it is mapped."""
-        assert self.forward is not None
-        last: dict[int, int] = {}
-        for request, position in self.forward.tokens:
-            last[request] = max(position, last.get(request, 0))
-        locs: list[int] = []
-        for request, position in last.items():
-            if self.contents.swa[layer]:
-                start = max(0, position + 1 - self.config.window)
-                locs += self.mapped(self.locs(request, start, position + 1))
-            else:
-                locs += self.locs(request, 0, position + 1)
-        return locs
 
     # Allocation
 

@@ -21,6 +21,7 @@ from staleloc.sim.generate import generate
 from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.targets.registry import parse, prepare
 from staleloc.sim.wire import divergence_from_json
 
 __all__ = ["Budget", "Campaign", "Found", "Results"]
@@ -110,6 +111,7 @@ class Campaign:
         Raises:
             TargetError: the target cannot be loaded or driven.
         """
+        prepare(parse(self._target))
         started = time.monotonic()
         self._deadline = started + self._budget.seconds if self._budget.seconds is not None else None
         with ThreadPoolExecutor(self._workers) as pool:

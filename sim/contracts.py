@@ -37,12 +37,13 @@ def _positive(counts: list[int]) -> bool:
 
 
 def _span_exists(ledger: Ledger, event: Any) -> bool:
-    return 0 <= event.start < event.stop <= ledger.length(event.request)
+    start, stop = event.start, event.stop
+    return bool(0 <= start < stop <= ledger.length(event.request))
 
 
 def _aligned(ledger: Ledger, event: Any) -> bool:
     size = ledger.config.page_size
-    return event.start % size == 0 and event.stop % size == 0
+    return bool(event.start % size == event.stop % size == 0)
 
 
 def _all_mapped(ledger: Ledger, event: Any) -> bool:
@@ -65,6 +66,11 @@ def _not_frozen(ledger: Ledger, event: Any) -> bool:
 
 def _open_intact(ledger: Ledger, event: Any) -> bool:
     return ledger.forward is not None and not ledger.forward.broken
+
+
+def _next_layer(ledger: Ledger) -> int:
+    """The layer that the running forward writes next, 0 if none is running."""
+    return 0 if ledger.forward is None else ledger.forward.next_layer
 
 
 def _room_to_decode(ledger: Ledger, event: ev.AllocDecode) -> bool:
@@ -215,13 +221,13 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
     ev.WriteKv: (
         _OUTSIDE_GROUP,
         _FORWARD,
-        Rule("a forward runs all layers in order from the first", lambda le, e: e.layer == le.forward.next_layer),
+        Rule("a forward runs all layers in order from the first", lambda le, e: e.layer == _next_layer(le)),
         Rule("the model has no such layer", lambda le, e: e.layer < len(le.config.layers)),
     ),
     ev.ReadKv: (
         _OUTSIDE_GROUP,
         _FORWARD,
-        Rule("a layer is read after it was written", lambda le, e: 0 <= e.layer < le.forward.next_layer),
+        Rule("a layer is read after it was written", lambda le, e: 0 <= e.layer < _next_layer(le)),
     ),
     ev.Translate: (
         _OUTSIDE_GROUP,

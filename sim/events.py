@@ -7,8 +7,8 @@ are half-open, ``[start, stop)``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 __all__ = [
     "Event", "EVENTS", "KINDS", "Span",
@@ -27,9 +27,13 @@ class Event:
 
     kind: ClassVar[str]
 
-    def arguments(self) -> dict[str, object]:
+    def arguments(self) -> dict[str, Any]:
         """The event's fields by name, in declaration order."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def changed(self, **values: Any) -> Event:
+        """The event with some fields changed."""
+        return replace(self, **values)
 
 
 @dataclass(frozen=True)

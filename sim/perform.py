@@ -90,8 +90,13 @@ def _write_kv(step: Step, event: ev.WriteKv) -> None:
 
 
 def _read_kv(step: Step, event: ev.ReadKv) -> None:
+    world = step.world
+    assert world.forward is not None
+    swa = world.contents.swa[event.layer]
     step.read_layer = event.layer
-    step.read_locs = step.world.attended(event.layer)
+    for span in world.forward.reach(world.config.window if swa else None):
+        locs = world.locs(*span)
+        step.read_locs += world.mapped(locs) if swa else locs
     if step.read_locs:
         step.rows = step.target.read_kv(event.layer, step.read_locs)
 

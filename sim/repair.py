@@ -35,13 +35,15 @@ def repair(config: Config, events: Iterable[ev.Event], profile: Profile) -> tupl
 def _span(ledger: Ledger, event: Any) -> ev.Event | None:
     length = ledger.length(event.request)
     stop = min(event.stop, length)
-    return replace(event, start=min(event.start, stop), stop=stop)
+    clipped: ev.Event = replace(event, start=min(event.start, stop), stop=stop)
+    return clipped
 
 
 def _page_span(ledger: Ledger, event: Any) -> ev.Event | None:
     size = ledger.config.page_size
     stop = min(event.stop, ledger.length(event.request)) // size * size
-    return replace(event, start=min(event.start // size * size, stop), stop=stop)
+    clipped: ev.Event = replace(event, start=min(event.start // size * size, stop), stop=stop)
+    return clipped
 
 
 def _register(ledger: Ledger, event: ev.RegisterMapping) -> ev.Event | None:

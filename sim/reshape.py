@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from staleloc.sim import events as ev
 
@@ -53,7 +52,7 @@ def shortened(events: tuple[ev.Event, ...], request: int, tokens: int) -> tuple[
     return tuple(kept)
 
 
-def _shift(event: Any, request: int, tokens: int) -> ev.Event:
+def _shift(event: ev.Event, request: int, tokens: int) -> ev.Event:
     def back(position: int) -> int:
         return max(0, position - tokens)
 
@@ -61,14 +60,14 @@ def _shift(event: Any, request: int, tokens: int) -> ev.Event:
         spans = [(r, back(start), back(stop)) if r == request else (r, start, stop) for r, start, stop in event.spans]
         return replace(event, spans=tuple(spans))
     if getattr(event, "source", None) == "batch" or getattr(event, "request", None) != request:
-        return event  # type: ignore[no-any-return]
+        return event
     positions = {name: back(value) for name, value in event.arguments().items() if name in _POSITIONS}
     if isinstance(event, ev.Move):
         positions["source"] = back(event.source)
-    return replace(event, **positions)
+    return event.changed(**positions)
 
 
-def _rename(event: Any, name: Callable[[int], int]) -> ev.Event:
+def _rename(event: ev.Event, name: Callable[[int], int]) -> ev.Event:
     if isinstance(event, ev.AllocExtend):
         return replace(event, items=tuple((name(request), count) for request, count in event.items))
     if isinstance(event, ev.AllocDecode):
@@ -76,8 +75,8 @@ def _rename(event: Any, name: Callable[[int], int]) -> ev.Event:
     if isinstance(event, ev.BeginForward):
         return replace(event, spans=tuple((name(request), start, stop) for request, start, stop in event.spans))
     if getattr(event, "source", None) == "batch" or not hasattr(event, "request"):
-        return event  # type: ignore[no-any-return]
-    return replace(event, request=name(event.request))
+        return event
+    return event.changed(request=name(event.arguments()["request"]))
 
 
 def merged(events: tuple[ev.Event, ...]) -> Iterator[tuple[ev.Event, ...]]:
@@ -127,7 +126,7 @@ def scaled(events: tuple[ev.Event, ...], pages_of: int, smaller: int) -> tuple[e
     return tuple(_scale(event, down, up) for event in events)
 
 
-def _scale(event: Any, down: Callable[[int], int], up: Callable[[int], int]) -> ev.Event:
+def _scale(event: ev.Event, down: Callable[[int], int], up: Callable[[int], int]) -> ev.Event:
     if isinstance(event, ev.AllocExtend):
         return replace(event, items=tuple((request, up(count)) for request, count in event.items))
     if isinstance(event, ev.BeginForward):
@@ -136,4 +135,4 @@ def _scale(event: Any, down: Callable[[int], int], up: Callable[[int], int]) -> 
     values = {name: rounding[name](value) for name, value in event.arguments().items() if name in rounding}
     if isinstance(event, ev.Move):
         values["source"] = down(event.source)
-    return replace(event, **values)
+    return event.changed(**values)

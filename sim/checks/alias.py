@@ -34,8 +34,8 @@ def _run(step: Step) -> Divergence | None:
         if wrong:
             return step.diverges("alias", CHECK.name, f"full loc {grant.loc} went to {_token(grant)}, but {wrong}")
     taken.clear()
-    for grant in step.grants:
-        wrong = grant.swa and _judge(step, grant, grant.swa, world.swa, taken, swa_before)
+    for grant in filter(lambda grant: grant.swa, step.grants):
+        wrong = _judge(step, grant, grant.swa, world.swa, taken, swa_before)
         if wrong:
             return step.diverges("alias", CHECK.name, f"SWA loc {grant.swa} went to {_token(grant)}, but {wrong}")
     return None

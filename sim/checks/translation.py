@@ -47,16 +47,17 @@ def _written(step: Step) -> Divergence | None:
     assert step.written is not None
     assert step.world.forward is not None
     layer, tags = step.written
+    locs = step.world.forward.locs
     world = step.world
     table = world.mapping.table
     if not world.contents.swa[layer]:
         return None
     keys = step.contents(layer).keys
     if keys[1:] == world.contents.layers[layer][1:]:
-        for loc in world.forward.locs:
+        for loc in locs:
             world.mapping.used[loc] = step.index
         return None
-    owner = dict(zip(tags, world.forward.locs, strict=True))
+    owner = dict(zip(tags, locs, strict=True))
     pairs = [
         (owner[tag], table[owner[tag]], slot)
         for slot, tag in enumerate(keys)

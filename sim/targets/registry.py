@@ -10,7 +10,7 @@ from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin
 from staleloc.sim.targets.base import Profile, Target, TargetError
 
-__all__ = ["TargetSpec", "open_target", "parse", "select_profiles"]
+__all__ = ["TargetSpec", "open_target", "parse", "prepare", "select_profiles"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,20 @@ def parse(text: str) -> TargetSpec:
         return TargetSpec(text, family, policy or None)
     if text.startswith(("sglang==", "sglang@")) and text not in ("sglang==", "sglang@"):
         return TargetSpec(text, "sglang")
-    known = "builtin, builtin:POLICY, sglang==VERSION or sglang@PATH"
-    raise TargetError(f"unknown target {text!r}; use {known} (see: staleloc targets list)")
+    forms = "builtin, builtin:POLICY, sglang==VERSION or sglang@PATH"
+    raise TargetError(f"unknown target {text!r}; use {forms} (see: staleloc targets list)")
+
+
+def prepare(spec: TargetSpec) -> None:
+    """Fetch what the target needs, so that workers find it; nothing of it is run.
+
+    Raises:
+        TargetError: it cannot be had.
+    """
+    if spec.family == "sglang":
+        from staleloc.sim.targets.sglang import fetch
+
+        fetch.resolve(spec.text)
 
 
 def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
@@ -59,7 +71,7 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
         if spec.family == "builtin":
             from staleloc.sim.targets.builtin.target import BuiltinTarget
 
-            return BuiltinTarget() if change is None else load_builtin(change)
+            return load_builtin(change) if change is not None else BuiltinTarget()
         from staleloc.sim.targets.sglang import fetch, target
 
         transform = None if change is None else Transform(change)

@@ -30,7 +30,7 @@ class BuiltinTarget:
     """The embedded implementation, for any policy of `staleloc.sim.targets.builtin.policies`. See `Target`."""
 
     name = "builtin"
-    profiles = (
+    profiles: tuple[Profile, ...] = (
         Profile(
             pool="hybrid",
             policies=("uncached", "side_channel", "memo"),

@@ -1,0 +1,25 @@
+"""Every mutant by name. Each breaks the target the way real code broke, and shows on legal tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from staleloc.sim.mutants.allocation import ALLOCATION, RELEASE
+from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
+from staleloc.sim.mutants.contents import CONTENTS
+from staleloc.sim.mutants.engine import ENGINE
+from staleloc.sim.mutate import Mutant
+
+__all__ = ["MUTANTS"]
+
+
+def _by_name(mutants: Iterable[Mutant]) -> dict[str, Mutant]:
+    named: dict[str, Mutant] = {}
+    for mutant in mutants:
+        assert mutant.name not in named, f"two mutants are called {mutant.name}"
+        named[mutant.name] = mutant
+    return named
+
+
+MUTANTS: dict[str, Mutant] = _by_name((*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE))
+"""Every mutant by its name."""

@@ -1,0 +1,39 @@
+"""The words mutants are written in: one function an edit, one a family of mutants."""
+
+from __future__ import annotations
+
+from staleloc.sim.mutate import Edit, Mutant
+
+__all__ = ["after", "any_policy", "before", "drop", "first_layer", "memo", "side_channel", "swap"]
+
+
+def drop(module: str, scope: str, old: str) -> Edit:
+    return Edit(module, scope, "drop", old)
+
+
+def swap(module: str, scope: str, old: str, new: str) -> Edit:
+    return Edit(module, scope, "replace", old, new)
+
+
+def before(module: str, scope: str, old: str, new: str) -> Edit:
+    return Edit(module, scope, "before", old, new)
+
+
+def after(module: str, scope: str, old: str, new: str) -> Edit:
+    return Edit(module, scope, "after", old, new)
+
+
+def memo(name: str, story: str, *edits: Edit) -> Mutant:
+    return Mutant(f"memo-{name}", "builtin", edits, "hybrid", ("memo",), story, ("translate",))
+
+
+def side_channel(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
+    return Mutant(f"side-channel-{name}", "builtin", edits, "hybrid", ("side_channel",), story, events)
+
+
+def first_layer(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
+    return Mutant(f"first-layer-{name}", "builtin", edits, "dsv4", ("first_layer",), story, events)
+
+
+def any_policy(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
+    return Mutant(name, "builtin", edits, "hybrid", ("uncached", "side_channel", "memo"), story, events)
