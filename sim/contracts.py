@@ -7,16 +7,13 @@ shares come first; a few hold only for a target that says so in its profile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from staleloc.models.config import FULL, Config
 from staleloc.sim import events as ev
 from staleloc.sim.ledger import Ledger
-from staleloc.sim.tape import Tape
-from staleloc.sim.targets.base import Profile
 
-__all__ = ["MAX_BATCH_OFFSET", "RULES", "Rule", "find_violation", "incapable", "unfit", "violation"]
+__all__ = ["MAX_BATCH_OFFSET", "RULES", "Rule", "violation"]
 
 MAX_BATCH_OFFSET = 1024
 """Largest offset of a batch's view, in elements."""
@@ -253,49 +250,9 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
 """Event type -> the rules it must keep, checked in order."""
 
 
-def incapable(event: ev.Event, profile: Profile) -> str | None:
-    """Why a target with this profile cannot execute the event, or None."""
-    if event.kind not in profile.events:
-        return profile.missing.get(event.kind, f"this target has no {event.kind}")
-    if isinstance(event, ev.BeginForward) and event.precomputed and not profile.precomputed:
-        return "this target takes no translation made up front (set_swa_loc)"
-    return None
-
-
 def violation(ledger: Ledger, event: ev.Event) -> str | None:
     """The reason why a scheduler would not do this now, or None."""
     for rule in RULES[type(event)]:
         if not rule.holds(ledger, event):
             return rule.reason
     return None
-
-
-def unfit(config: Config, profile: Profile) -> str | None:
-    """Why a target with this profile cannot hold such a cache, or None."""
-    if config.pool != profile.pool or config.policy not in profile.policies:
-        known = ", ".join(profile.policies)
-        return (
-            f"it wants pool {config.pool} with policy {config.policy}, and this target has {profile.pool} with {known}"
-        )
-    if config.page_size not in profile.page_sizes:
-        return f"it wants page size {config.page_size}, and this target's {config.pool} pool has {profile.page_sizes}"
-    if config.dtype not in profile.dtypes:
-        return f"it wants dtype {config.dtype}, and this target's {config.pool} pool has {', '.join(profile.dtypes)}"
-    if profile.all_swa and FULL in config.layers:
-        return f"it has full-attention layers, and every layer of this target's {config.pool} pool is an SWA layer"
-    return None
-
-
-def find_violation(tape: Tape, profiles: Sequence[Profile]) -> tuple[Profile, None] | tuple[None, str]:
-    """The profile under which a tape may be played, or why there is none."""
-    reasons = [unfit(tape.config, profile) for profile in profiles]
-    if None not in reasons:
-        return None, "; ".join(reason for reason in reasons if reason)
-    profile = profiles[reasons.index(None)]
-    ledger = Ledger(tape.config, profile.per_forward)
-    for number, event in enumerate(tape.events, 1):
-        reason = incapable(event, profile) or violation(ledger, event)
-        if reason is not None:
-            return None, f"event {number} ({event.kind}) cannot be played: {reason}"
-        ledger.apply(event)
-    return profile, None

@@ -11,8 +11,9 @@ from typing import Any
 
 from staleloc.models.config import Config
 from staleloc.sim import events as ev
-from staleloc.sim.contracts import incapable, violation
+from staleloc.sim.contracts import violation
 from staleloc.sim.ledger import Ledger
+from staleloc.sim.legality import incapable
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["repair"]

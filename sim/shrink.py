@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from staleloc.sim import events as ev
-from staleloc.sim.contracts import unfit
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.legality import unfit
 from staleloc.sim.repair import repair
 from staleloc.sim.reshape import merged, renumbered, requests_of, scaled, shortened
 from staleloc.sim.simplify import cost, simpler_configs, simpler_events

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
-from staleloc.sim.contracts import find_violation
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.drive import Verdict, drive
 from staleloc.sim.generate import generate
+from staleloc.sim.legality import find_violation
 from staleloc.sim.tape import Tape, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles

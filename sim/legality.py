@@ -1,0 +1,55 @@
+"""Whether a target can play a tape at all: its cache, its events, and the contracts they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from staleloc.models.config import FULL, Config
+from staleloc.sim import events as ev
+from staleloc.sim.contracts import violation
+from staleloc.sim.ledger import Ledger
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["find_violation", "incapable", "unfit"]
+
+
+def incapable(event: ev.Event, profile: Profile) -> str | None:
+    """Why a target with this profile cannot execute the event, or None."""
+    if event.kind not in profile.events:
+        return profile.missing.get(event.kind, f"this target has no {event.kind}")
+    handed_over = profile.precomputed or profile.per_forward
+    if isinstance(event, ev.BeginForward) and event.precomputed and not handed_over:
+        return "this target takes no translation made up front (set_swa_loc)"
+    return None
+
+
+def unfit(config: Config, profile: Profile) -> str | None:
+    """Why a target with this profile cannot hold such a cache, or None."""
+    if config.pool != profile.pool or config.policy not in profile.policies:
+        known = ", ".join(profile.policies)
+        return (
+            f"it wants pool {config.pool} with policy {config.policy}, and this target has {profile.pool} with {known}"
+        )
+    if config.page_size not in profile.page_sizes:
+        return f"it wants page size {config.page_size}, and this target's {config.pool} pool has {profile.page_sizes}"
+    if config.dtype not in profile.dtypes:
+        return f"it wants dtype {config.dtype}, and this target's {config.pool} pool has {', '.join(profile.dtypes)}"
+    if profile.all_swa and FULL in config.layers:
+        return f"it has full-attention layers, and every layer of this target's {config.pool} pool is an SWA layer"
+    return None
+
+
+def find_violation(tape: Tape, profiles: Sequence[Profile]) -> tuple[Profile, None] | tuple[None, str]:
+    """The profile under which a tape may be played, or why there is none."""
+    reasons = [unfit(tape.config, profile) for profile in profiles]
+    if None not in reasons:
+        return None, "; ".join(reason for reason in reasons if reason)
+    profile = profiles[reasons.index(None)]
+    ledger = Ledger(tape.config, profile.per_forward)
+    for number, event in enumerate(tape.events, 1):
+        reason = incapable(event, profile) or violation(ledger, event)
+        if reason is not None:
+            return None, f"event {number} ({event.kind}) cannot be played: {reason}"
+        ledger.apply(event)
+    return profile, None

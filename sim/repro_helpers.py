@@ -1,0 +1,137 @@
+"""Functions that a reproduction script may hold. Their text goes into the script as it stands, those that are used.
+
+They import nothing of ours at the top, and stay as plain as the reader of a bug report wants them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from typing import Any
+
+__all__ = ["used_helpers"]
+
+
+def report(what: str, expected: object, actual: object) -> int:
+    """Say what was expected and what came; 1 if they differ."""
+    print(f"{what}: expected {expected}, actual {actual}")
+    print("the bug shows" if actual != expected else "the bug does not show")
+    return int(actual != expected)
+
+
+def ints(tensor: Any) -> Any:
+    """The elements of a tensor; None stays None."""
+    return None if tensor is None else tensor.tolist()
+
+
+def landed(held: list[Any], tags: list[int]) -> list[int]:
+    """The slots that rows with these tags went to; what is in no other slot went to the dummy slot 0."""
+    return [held.index(tag, 1) if tag in held[1:] else 0 for tag in tags]
+
+
+def put(memory: dict[int, int], slots: list[int], tags: list[Any]) -> None:
+    """Write down what slots must hold from now on; a row without a slot is lost, None is no row."""
+    memory.update((slot, tag) for slot, tag in zip(slots, tags, strict=True) if slot and tag is not None)
+
+
+def kept(memory: dict[int, int], slots: list[int]) -> list[int | None]:
+    """What slots must hold; None for a token without a slot."""
+    return [memory.get(slot, 0) if slot else None for slot in slots]
+
+
+def differing(memory: list[dict[int, int]], held: list[list[Any]]) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Slots that hold something else than they must, as (layer, slot): what they must hold, and what they do."""
+    wrong = [
+        (layer, slot)
+        for layer, tags in enumerate(held)
+        for slot, tag in enumerate(tags)
+        if slot and tag != memory[layer].get(slot, 0)
+    ]
+    must = {(layer, slot): memory[layer].get(slot, 0) for layer, slot in wrong}
+    return must, {(layer, slot): held[layer][slot] for layer, slot in wrong}
+
+
+def wrong_pages(free: list[int], owned: set[int], pages: int) -> list[int]:
+    """Pages in a free list that are owned, listed twice, or not in the pool."""
+    return sorted({page for page in free if page in owned or free.count(page) > 1 or not 1 <= page <= pages})
+
+
+def lost_pages(free: list[int], owned: set[int], waiting: set[int], pages: int) -> list[int]:
+    """Pages that nobody owns, that wait for no free group, and that are in no free list."""
+    return sorted(set(range(1, pages + 1)) - owned - waiting - set(free))
+
+
+def wrong_grants(
+    before: dict[int, list[int]], grants: list[tuple[int, int, list[int]]], size: int, pages: int
+) -> list[int]:
+    """Slots handed out that were not free, not in the pool, or not at their token's place in its page.
+
+    A grant is a request, the position of its first token, and a slot for each token, 0 for none.
+    """
+    taken = {slot // size for request, slots in before.items() for slot in slots if slot}
+    wrong = []
+    for request, start, slots in grants:
+        known = {position: slot for position, slot in enumerate(before.get(request, []))}
+        for position, slot in enumerate(slots, start):
+            page, offset = divmod(slot, size)
+            if slot == 0:
+                continue
+            if offset != position % size or not 1 <= page <= pages:
+                wrong.append(slot)
+            elif offset == 0:
+                if page in taken:
+                    wrong.append(slot)
+                taken.add(page)
+            elif known.get(position - 1, slot - 1) != slot - 1:
+                wrong.append(slot)
+            known[position] = slot
+    return wrong
+
+
+def open_release(argument: str | None) -> None:
+    """Make a release importable: a folder, a wheel, or what is installed. Its KV-cache layer is imported for real;
+    everything else it names is a stub that fails when used, so that a CPU and torch are enough."""
+    import importlib.util
+    import os
+    import tempfile
+    import zipfile
+    from pathlib import Path
+
+    from staleloc.sim.targets.sglang.environment import ENVIRONMENT
+    from staleloc.sim.targets.sglang.fakes import fake_names
+    from staleloc.sim.targets.sglang.seal import seal
+
+    if argument is None:
+        spec = importlib.util.find_spec("sglang")
+        if spec is None or not spec.submodule_search_locations:
+            sys.exit("sglang is not installed; give the path of a wheel, of a checkout or of an unpacked wheel")
+        root = Path(list(spec.submodule_search_locations)[0]).parent
+    else:
+        root = Path(argument)
+        if root.suffix == ".whl":
+            with zipfile.ZipFile(root) as wheel:
+                root = Path(tempfile.mkdtemp(prefix="sglang-"))
+                wheel.extractall(root, [name for name in wheel.namelist() if name.endswith(".py")])
+        root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)
+    if not (root / "sglang" / "srt" / "mem_cache").is_dir():
+        sys.exit(f"{root} holds no sglang/srt/mem_cache")
+    os.environ.update(ENVIRONMENT)
+    seal("sglang", root, fake_names(), transform=lambda module, source: MUTATED.get(module, source))
+
+
+MUTATED: dict[str, str] = {}
+"""In a script: sources of the release with a defect put in on purpose."""
+
+
+def used_helpers(text: str) -> list[str]:
+    """The sources of the functions above that `text` names."""
+    source = inspect.getsource(sys.modules[__name__])
+    wanted = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name != "used_helpers" and re.search(rf"\b{node.name}\(", text):
+            segment = ast.get_source_segment(source, node)
+            assert segment is not None
+            wanted.append(segment)
+    return wanted
