@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["SITUATIONS"]
+__all__ = ["DECISIVE", "SITUATIONS"]
 
 SITUATIONS: dict[str, str] = {
     "full_ne_swa": "a token was given a full loc and a different SWA loc",
@@ -35,3 +35,6 @@ SITUATIONS: dict[str, str] = {
     "moved": "KV was moved between mapped slots",
 }
 """Name -> what happened, in one line."""
+
+DECISIVE = ("idle_group_end",)
+"""Situations in which the same event asks for something else: what goes wrong in one is a bug of its own."""

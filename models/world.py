@@ -16,17 +16,19 @@ from staleloc.models.config import Config
 from staleloc.models.contents import Contents, CopiedRows
 from staleloc.models.forward import Forward
 from staleloc.models.mapping import Mapping
+from staleloc.models.situations import DECISIVE
 
 __all__ = ["Grant", "World"]
 
 
 class Grant(NamedTuple):
-    """One token's slots as a target handed them out. `swa` is 0 for a token that must have none."""
+    """One token's slots as a target handed them out. `swa` is 0 if it has none; `due` says whether one is due."""
 
     request: int
     position: int
     loc: int
     swa: int
+    due: bool = True
 
 
 @dataclass
@@ -59,11 +61,22 @@ class World:
         self.group_open = False
         self.forward: Forward | None = None
         self.seen: Counter[str] = Counter()
+        self._saw_at: dict[str, int] = {}
         self.now = 0
         self._saved: _Saved | None = None
         self._deferred: list[int] = []
 
+    def saw(self, situation: str) -> None:
+        """A situation happened at this event."""
+        self.seen[situation] += 1
+        self._saw_at[situation] = self.now
+
     # Looking
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """Those situations of this event that make a divergence another bug."""
+        return tuple(name for name in DECISIVE if self._saw_at.get(name) == self.now)
 
     def locs(self, request: int, start: int = 0, stop: int | None = None) -> list[int]:
         """Full locs of a span of a request."""
@@ -103,8 +116,9 @@ class World:
             length = len(self.requests.get(request, ()))
             head = 0 if tail is None else count - tail
             for offset, loc in zip(range(count), rest, strict=False):
-                swa = actual[loc] if offset >= head and 0 <= loc < len(actual) else 0
-                grants.append(Grant(request, length + offset, loc, swa))
+                due = offset >= head
+                swa = actual[loc] if due and 0 <= loc < len(actual) else 0
+                grants.append(Grant(request, length + offset, loc, swa, due))
         return grants
 
     def remap_grants(self, request: int, start: int, swa: list[int]) -> list[Grant]:
@@ -120,9 +134,9 @@ class World:
                 self.full.adopt(grant.loc // size, grant.request)
             self.requests.setdefault(grant.request, []).append(grant.loc)
             if grant.loc in self.mapping.history:
-                self.seen["slot_reused"] += 1
+                self.saw("slot_reused")
                 if not grant.swa:
-                    self.seen["tail_over_recycled"] += 1
+                    self.saw("tail_over_recycled")
             self._map(grant)
         if self._saved is not None:
             self._saved.allocated += [grant.loc for grant in grants]
@@ -130,7 +144,7 @@ class World:
     def remap(self, grants: list[Grant]) -> None:
         """Live tokens have fresh SWA slots from now on."""
         if self.group_open and any(grant.loc in self._deferred for grant in grants):
-            self.seen["remapped_in_group"] += 1
+            self.saw("remapped_in_group")
         for grant in grants:
             self._map(grant)
         self._note_change(grant.loc for grant in grants)
@@ -141,9 +155,9 @@ class World:
             if grant.swa // size not in self.swa.owner:
                 self.swa.adopt(grant.swa // size, grant.request)
             if grant.swa != grant.loc:
-                self.seen["full_ne_swa"] += 1
+                self.saw("full_ne_swa")
             if grant.loc in self.mapping.history:
-                self.seen["entry_remapped"] += 1
+                self.saw("entry_remapped")
         self.mapping.set(self.now, grant.loc, grant.swa)
 
     # Giving up
@@ -161,10 +175,10 @@ class World:
         a page's SWA slots are one allocation (SGLang PR 27779)."""
         size = self.config.page_size
         if start % size or (stop % size and stop < len(self.requests[request])):
-            self.seen["partial_page_evicted"] += 1
+            self.saw("partial_page_evicted")
         locs = self.locs(request, start - start % size, self.config.pages(stop) * size)
         if self.mapped(locs):
-            self.seen["window_evicted"] += 1
+            self.saw("window_evicted")
         self._unmap(locs)
 
     def _unmap(self, locs: list[int]) -> None:
@@ -172,7 +186,7 @@ class World:
         self._note_change(self.mapped(locs))
         self.swa.release({table[loc] // self.config.page_size for loc in locs if table[loc]}, self.group_open)
         if self.group_open:
-            self.seen["group_deferred"] += 1
+            self.saw("group_deferred")
             self._deferred += locs
             for loc in locs:
                 self.mapping.forget(self.now, loc)
@@ -190,8 +204,6 @@ class World:
 
     def end_group(self) -> None:
         """The free group is over: everything freed in it is available and unmapped."""
-        if not self.group_open:
-            self.seen["idle_group_end"] += 1
         self.group_open = False
         self.full.close_group()
         self.swa.close_group()
@@ -201,7 +213,7 @@ class World:
     def clear(self) -> None:
         """Nothing is left but copies on the CPU."""
         if any(self.requests.values()):
-            self.seen["cleared"] += 1
+            self.saw("cleared")
         self._note_change(self.mapped(loc for locs in self.requests.values() for loc in locs))
         self.group_open = False
         self._deferred.clear()
@@ -224,7 +236,7 @@ class World:
         assert self._saved is not None
         saved, self._saved = self._saved, None
         if saved.allocated:
-            self.seen["restored"] += 1
+            self.saw("restored")
         self.requests = saved.requests
         self.full.rewind(saved.full)
         self.swa.rewind(saved.swa)
@@ -246,7 +258,7 @@ class World:
         forward = self.forward
         if forward is not None and not set(forward.locs).isdisjoint(locs):
             forward.changed = True
-            self.seen["changed_mid_forward"] += 1
+            self.saw("changed_mid_forward")
 
     def new_tags(self, layer: int) -> list[int]:
         """Tags for the running batch at a layer."""
@@ -257,7 +269,7 @@ class World:
         """The running batch's rows are in their slots."""
         assert self.forward is not None
         if self.contents.swa[layer] and self.forward.changed:
-            self.seen["written_after_change"] += 1
+            self.saw("written_after_change")
         self.contents.write(layer, self.contents.slots(layer, self.forward.locs, self.mapping.table), tags)
 
     # Copies and moves
@@ -266,7 +278,7 @@ class World:
         """Keep what a copy of these locs must hold."""
         rows = self.contents.copy_out(locs, self.mapping.table)
         if any(rows.mask) and not all(rows.mask):
-            self.seen["partial_mask"] += 1
+            self.saw("partial_mask")
         self.copies[copy] = (rows, locs)
 
     def load_cpu_copy(self, copy: int, locs: list[int]) -> None:
@@ -275,12 +287,12 @@ class World:
         table = self.mapping.table
         for held, loc in zip(rows.mask, locs, strict=True):
             if held != bool(table[loc]):
-                self.seen["row_skipped" if held else "unfilled_hole"] += 1
+                self.saw("row_skipped" if held else "unfilled_hole")
         if locs != origin:
-            self.seen["loaded_elsewhere"] += 1
+            self.saw("loaded_elsewhere")
         self.contents.copy_in(rows, locs, table)
 
     def move(self, targets: list[int], sources: list[int]) -> None:
         """Rows have moved in every layer."""
-        self.seen["moved"] += 1
+        self.saw("moved")
         self.contents.move(targets, sources, self.mapping.table)

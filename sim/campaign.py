@@ -185,7 +185,7 @@ class Campaign:
 
     @staticmethod
     def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:
-        divergence = {"kind": kind, "check": kind, "event": -1, "what": what, "sentence": "", "rows": []}
+        divergence = {"kind": kind, "check": kind, "event": -1, "what": what, "sentence": "", "rows": [], "during": []}
         return {"tape": tape, "divergence": divergence, "place": [], "events": 0, "seen": {}}
 
     def _note(self, answer: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ class Divergence:
         what: the fact, in one line.
         sentence: why, in one sentence with events named by index, ``{3}`` for event 3.
         rows: the locs concerned, at most eight.
+        during: decisive situations of the event; see `staleloc.models.situations`.
     """
 
     kind: str
@@ -63,8 +64,14 @@ class Divergence:
     what: str
     sentence: str = ""
     rows: tuple[LocRow, ...] = ()
+    during: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
-        """What a shrink keeps: class and check."""
+        """Class and check."""
         return self.kind, self.check
+
+    @property
+    def stale_at(self) -> int | None:
+        """Index of the event that made the first stale loc stale, if one is known."""
+        return next((row.stale_at for row in self.rows if row.stale_at is not None), None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.events import AllocExtendSwaTail
 from staleloc.sim.explain import fact, sentence
 from staleloc.sim.shrink import Shrunk
 from staleloc.sim.tape import Tape
@@ -72,8 +73,14 @@ class Finding:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Two findings with the same signature are the same bug, as far as one can tell without reading code."""
-        return (*self.divergence.key, self.tape.config.pool, tuple(event.kind for event in self.tape.events))
+        """Two findings with the same signature are the same bug, as far as one can tell without reading code.
+
+        Which of its methods allocated does not matter; nor does the pool unless its own code ran.
+        """
+        kinds = tuple("alloc" if event.kind.startswith("alloc") else event.kind for event in self.tape.events)
+        pool = self.tape.config.pool if "write_kv" in kinds or "translate" in kinds else ""
+        tail = any(isinstance(event, AllocExtendSwaTail) and event.tail < event.count for event in self.tape.events)
+        return (*self.divergence.key, *self.divergence.during, pool, tail, kinds)
 
     def documented(self) -> Tape:
         """The tape with its provenance, for a file."""

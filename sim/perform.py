@@ -66,6 +66,12 @@ def _free(step: Step, event: ev.Free) -> None:
     step.target.free([loc for loc in locs if table[loc]], [loc for loc in locs if not table[loc]])
 
 
+def _free_group_end(step: Step, event: ev.FreeGroupEnd) -> None:
+    if not step.world.group_open:
+        step.world.saw("idle_group_end")
+    step.target.free_group_end()
+
+
 def _set_mapping(step: Step, event: ev.SetMapping) -> None:
     swa = step.target.set_mapping(step.world.locs(event.request, event.start, event.stop))
     step.grants = step.world.remap_grants(event.request, event.start, swa)
@@ -108,7 +114,7 @@ def _translate(step: Step, event: ev.Translate) -> None:
         step.asked = world.forward.locs[event.start : event.stop]
         step.answers = target.translate_batch(event.start, event.stop)
         if world.forward.changed:
-            world.seen["asked_after_change"] += 1
+            world.saw("asked_after_change")
         return
     step.asked = world.locs(event.request, event.start, event.stop)
     if event.source == "padded":
@@ -148,7 +154,7 @@ CALLS: dict[type[ev.Event], Callable[[Step, Any], None]] = {
     ev.Free: _free,
     ev.FreeSwa: lambda step, e: step.target.free_swa(step.world.locs(e.request, e.start, e.stop)),
     ev.FreeGroupBegin: lambda step, e: step.target.free_group_begin(),
-    ev.FreeGroupEnd: lambda step, e: step.target.free_group_end(),
+    ev.FreeGroupEnd: _free_group_end,
     ev.SetMapping: _set_mapping,
     ev.RegisterMapping: _register_mapping,
     ev.Backup: lambda step, e: step.target.backup(),
@@ -168,35 +174,34 @@ CALLS: dict[type[ev.Event], Callable[[Step, Any], None]] = {
 
 def _adopt_allocation(step: Step, event: ev.Event) -> None:
     if step.refused:
-        step.world.seen["exhausted"] += 1
+        step.world.saw("exhausted")
         return
     step.world.extend(step.grants)
     if isinstance(event, ev.AllocExtendSwaTail) and event.tail < event.count:
-        step.world.seen["tail_allocated"] += 1
+        step.world.saw("tail_allocated")
 
 
 def _adopt_set_mapping(step: Step, event: ev.SetMapping) -> None:
-    step.world.seen["mapped_in_place"] += 1
+    step.world.saw("mapped_in_place")
     step.world.remap(step.grants)
 
 
 def _adopt_register_mapping(step: Step, event: ev.RegisterMapping) -> None:
     world = step.world
     if step.grants:
-        world.seen["mapping_replaced"] += 1
+        world.saw("mapping_replaced")
     old = [world.mapping.table[grant.loc] for grant in step.grants]
     world.remap(step.grants)
     world.release_swa(old)
 
 
 def _adopt_begin_forward(step: Step, event: ev.BeginForward) -> None:
-    seen = step.world.seen
     if event.storage == "reused":
-        seen["storage_reused"] += 1
+        step.world.saw("storage_reused")
     elif event.storage == "view":
-        seen["view_at_offset"] += 1
+        step.world.saw("view_at_offset")
     if event.precomputed:
-        seen["precomputed"] += 1
+        step.world.saw("precomputed")
 
 
 def _adopt_write(step: Step, event: ev.WriteKv) -> None:
@@ -206,7 +211,7 @@ def _adopt_write(step: Step, event: ev.WriteKv) -> None:
 
 def _adopt_read(step: Step, event: ev.ReadKv) -> None:
     if step.rows is not None and step.world.contents.swa[event.layer]:
-        step.world.seen["window_read"] += 1
+        step.world.saw("window_read")
 
 
 def _adopt_end_forward(step: Step, event: ev.EndForward) -> None:

@@ -33,7 +33,11 @@ _MODULES = (
 )  # fmt: skip
 """Modules of the standard library that a script may use."""
 
+_ANY = "from typing import Any"
+
 _NAMES = {
+    "full": "full = collections.defaultdict(list)  # request -> full locs of its tokens",
+    "swa": "swa = collections.defaultdict(list)  # request -> their SWA locs, 0 for none",
     "buffer": "buffer = torch.zeros(4096, dtype=torch.int64)  # batches re-use it",
     "on_cpu": "on_cpu = {}",
     "memory": "memory = [{} for _ in layers]  # layer -> slot -> what it must hold",
@@ -75,8 +79,9 @@ def script(finding: Finding) -> str:
     main = _main(finding, engine)
     helpers = [renamed(helper) for helper in used_helpers(main)]
     text = "\n\n\n".join([main, *helpers, LOADER.strip("\n"), *engine.texts])
-    imports = [f"import {module}" for module in _MODULES if _names(module, text)]
-    opening = ["#!/usr/bin/env python3", _header(finding, engine), "", *imports, "", "import torch", "", ""]
+    code = "\n".join([main, *helpers, LOADER, _MAIN])
+    imports = [f"import {module}" for module in _MODULES if _names(module, code)]
+    opening = ["#!/usr/bin/env python3", _header(finding, engine), "", *imports, _ANY, "", "import torch", "", "", ""]
     return "\n".join(opening) + text + _MAIN
 
 
@@ -173,13 +178,12 @@ def _locals(body: Lines, engine: _Engine, layers: tuple[str, ...]) -> Lines:
         if _names(name, text):
             functions = [*lines, "", *functions]
             text = "\n".join([*lines, text])
-    books = ["full = collections.defaultdict(list)  # request -> full locs of its tokens"]
-    books.append("swa = collections.defaultdict(list)  # request -> their SWA locs, 0 for none")
-    if _names("layers", text) or _names("memory", text):
-        books.append(f"layers = {layers!r}")
-    books += [line for name, line in _NAMES.items() if _names(name, text)]
+    books = [line for name, line in _NAMES.items() if _names(name, text)]
+    if _names("memory", text):
+        books.insert(0, f"layers = {layers!r}")
     return [*(_TENSOR if engine.tensors else []), *functions, *books]
 
 
 def _names(name: str, text: str) -> bool:
-    return re.search(rf"\b{name}\b", text) is not None
+    """Whether lines of code use a name; comments and attributes do not count."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}\b", re.sub(r"#.*", "", text)) is not None

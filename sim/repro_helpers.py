@@ -73,7 +73,7 @@ def wrong_grants(
     taken = {slot // size for request, slots in before.items() for slot in slots if slot}
     wrong = []
     for request, start, slots in grants:
-        known = {position: slot for position, slot in enumerate(before.get(request, []))}
+        known = dict(enumerate(before.get(request, [])))
         for position, slot in enumerate(slots, start):
             page, offset = divmod(slot, size)
             if slot == 0:
@@ -93,8 +93,10 @@ def wrong_grants(
 def open_release(argument: str | None) -> None:
     """Make a release importable: a folder, a wheel, or what is installed. Its KV-cache layer is imported for real;
     everything else it names is a stub that fails when used, so that a CPU and torch are enough."""
+    import atexit
     import importlib.util
     import os
+    import shutil
     import tempfile
     import zipfile
     from pathlib import Path
@@ -107,12 +109,13 @@ def open_release(argument: str | None) -> None:
         spec = importlib.util.find_spec("sglang")
         if spec is None or not spec.submodule_search_locations:
             sys.exit("sglang is not installed; give the path of a wheel, of a checkout or of an unpacked wheel")
-        root = Path(list(spec.submodule_search_locations)[0]).parent
+        root = Path(next(iter(spec.submodule_search_locations))).parent
     else:
         root = Path(argument)
         if root.suffix == ".whl":
             with zipfile.ZipFile(root) as wheel:
                 root = Path(tempfile.mkdtemp(prefix="sglang-"))
+                atexit.register(shutil.rmtree, root, ignore_errors=True)
                 wheel.extractall(root, [name for name in wheel.namelist() if name.endswith(".py")])
         root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)
     if not (root / "sglang" / "srt" / "mem_cache").is_dir():

@@ -28,13 +28,11 @@ class Traits:
     """What differs between releases in the calls.
 
     Attributes:
-        allocator: module of ``SWATokenToKVPoolAllocator``.
         write: parameters of ``SWAKVPool.set_kv_buffer``.
         build: parameters of ``SWAKVPool.__init__``.
         free_full: tombstoned locs have a call of their own.
     """
 
-    allocator: str
     write: tuple[str, ...]
     build: tuple[str, ...]
     free_full: bool
@@ -49,9 +47,8 @@ def traits(root: Path) -> Traits:
     """Read off a release's sources, below the folder that contains the ``sglang`` package."""
     folder = root / "sglang" / "srt" / "mem_cache"
     pools = (folder / "swa_memory_pool.py").read_text(encoding="utf-8")
-    module, allocator = "swa_memory_pool", pools
-    if "class SWATokenToKVPoolAllocator" not in pools:
-        module, allocator = "allocator.swa", (folder / "allocator" / "swa.py").read_text(encoding="utf-8")
+    own = folder / "allocator" / "swa.py"
+    allocator = own.read_text(encoding="utf-8") if own.is_file() else pools
     methods = {
         method.name: tuple(argument.arg for argument in (*method.args.args, *method.args.kwonlyargs))
         for node in ast.parse(pools).body
@@ -60,7 +57,6 @@ def traits(root: Path) -> Traits:
         if isinstance(method, ast.FunctionDef)
     }
     return Traits(
-        allocator=f"sglang.srt.mem_cache.{module}",
         write=methods.get("set_kv_buffer", ()),
         build=methods.get("__init__", ()),
         free_full="def free_full(" in allocator,
@@ -85,7 +81,10 @@ class SglangDialect:
         lines = [
             "open_release(sys.argv[1] if len(sys.argv) > 1 else None)",
             f"from sglang.srt.mem_cache.{pool}",
-            f"from {self.known.allocator} import SWATokenToKVPoolAllocator",
+            "try:",
+            "    from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator",
+            "except ImportError:  # before 0.5.13",
+            "    from sglang.srt.mem_cache.swa_memory_pool import SWATokenToKVPoolAllocator",
         ]
         if not self.dsv4 and "loc_info" in self.known.write:
             lines.append("from sglang.srt.mem_cache.memory_pool import KVWriteLoc")
@@ -142,7 +141,10 @@ class SglangDialect:
                 f"    return words[:, : {config.page_size} * 72 : 72].reshape(-1)[:{slots}].tolist()",
             ]
         return {
-            "layer": ["def layer(number):", "    return types.SimpleNamespace(layer_id=number)"],
+            "attention": [
+                "def attention(layer):  # stands for RadixAttention, of which only the layer's number is asked",
+                "    return types.SimpleNamespace(layer_id=layer)",
+            ],
             "kv": [
                 "def kv(*tags):  # rows that tell tokens apart: the key is the tag, the value its negative",
                 f"    key = torch.tensor(tags, dtype=torch.{config.dtype}).view(-1, 1, 1).repeat(1, 1, 4)",
@@ -256,10 +258,10 @@ class SglangDialect:
         if self.dsv4:
             return [f"pool.set_swa_key_buffer_radix_fused({layer}, loc, k({values}))"]
         if "loc_info" in self.known.write:
-            return [f"pool.set_kv_buffer(layer({layer}), KVWriteLoc(loc, swa_loc), *kv({values}))"]
+            return [f"pool.set_kv_buffer(attention({layer}), KVWriteLoc(loc, swa_loc), *kv({values}))"]
         if "swa_loc" in self.known.write:
-            return [f"pool.set_kv_buffer(layer({layer}), loc, *kv({values}), swa_loc=swa_loc)"]
-        return [f"pool.set_kv_buffer(layer({layer}), loc, *kv({values}))"]
+            return [f"pool.set_kv_buffer(attention({layer}), loc, *kv({values}), swa_loc=swa_loc)"]
+        return [f"pool.set_kv_buffer(attention({layer}), loc, *kv({values}))"]
 
     def read(self, layer: int, locs: str) -> Lines:
         swa = self.config.layers[layer] == SWA

@@ -1,7 +1,8 @@
 """Shrink a diverging tape to a local minimum: no single event can be dropped from the result.
 
-The class and the check of the divergence are kept, so a shrink never slides to another bug. It asks
-only whether a candidate still diverges that way, hence works for any target.
+Kept are the class and the check of the divergence, its decisive situation, and the kind of event
+that made a loc stale, so that a shrink does not slide to another bug. It asks only whether a
+candidate still diverges that way, hence works for any target.
 """
 
 from __future__ import annotations
@@ -56,6 +57,13 @@ class _OutOfBudget(Exception):
     pass
 
 
+def _identity(divergence: Divergence, tape: Tape) -> tuple[str, ...]:
+    """What makes a divergence the same bug while events come and go."""
+    stale = divergence.stale_at
+    culprit = () if stale is None else (tape.events[stale].kind,)
+    return *divergence.key, *divergence.during, *culprit
+
+
 class _Shrinker:
     def __init__(self, tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int) -> None:
         self.before = len(tape.events)
@@ -64,6 +72,7 @@ class _Shrinker:
         self.profile = profile
         self.judge = judge
         self.budget = budget
+        self.wanted = _identity(divergence, tape)
         self.tried: set[tuple[object, tuple[ev.Event, ...]]] = set()
 
     def run(self) -> Shrunk:
@@ -121,7 +130,7 @@ class _Shrinker:
         """Requests are numbered in the order in which they appear, if that shows the same."""
         candidate = replace(self.tape, events=renumbered(self.tape.events))
         divergence = self.judge(candidate)
-        if divergence is not None and divergence.key == self.divergence.key:
+        if divergence is not None and _identity(divergence, candidate) == self.wanted:
             self.tape, self.divergence = candidate, divergence
 
     def _try(self, candidate: Tape) -> bool:
@@ -137,7 +146,7 @@ class _Shrinker:
             raise _OutOfBudget
         self.tried.add(key)
         divergence = self.judge(candidate)
-        if divergence is None or divergence.key != self.divergence.key:
+        if divergence is None or _identity(divergence, candidate) != self.wanted:
             return False
         if 0 <= divergence.event < len(events) - 1:
             candidate = replace(candidate, events=events[: divergence.event + 1])

@@ -18,7 +18,8 @@ def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
 
 def divergence_from_json(values: dict[str, Any]) -> Divergence:
     """The inverse of `divergence_to_json`."""
-    return Divergence(**{**values, "rows": tuple(LocRow(**row) for row in values["rows"])})
+    rows = tuple(LocRow(**row) for row in values["rows"])
+    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"])})
 
 
 def profile_to_json(profile: Profile) -> dict[str, Any]:

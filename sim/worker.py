@@ -67,9 +67,8 @@ def _place(tape: Tape, divergence: Divergence | None) -> list[str]:
     """What tells this divergence apart from others of its class, before anything is shrunk."""
     if divergence is None:
         return []
-    culprits = [row.stale_at for row in divergence.rows if row.stale_at is not None]
-    events = [divergence.event, *culprits[:1]]
-    return [tape.config.pool, tape.config.policy, *(tape.events[event].kind for event in events)]
+    events = [event for event in (divergence.event, divergence.stale_at) if event is not None]
+    return [tape.config.pool, tape.config.policy, *divergence.during, *(tape.events[event].kind for event in events)]
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Step:
 
     def diverges(self, kind: str, check: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()) -> Divergence:
         """A divergence at this event."""
-        return Divergence(kind, check, self.index, what, sentence, tuple(rows[:MAX_ROWS]))
+        return Divergence(kind, check, self.index, what, sentence, tuple(rows[:MAX_ROWS]), self.world.decisive)
 
 
 class Check(NamedTuple):

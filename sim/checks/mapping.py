@@ -10,6 +10,11 @@ __all__ = ["CHECK"]
 
 def _run(step: Step) -> Divergence | None:
     mapping = step.world.mapping
+    bare = next((grant for grant in step.grants if grant.due and not grant.swa), None)
+    if bare is not None:
+        token = f"token {bare.position} of request {bare.request}"
+        what = f"{token} is due an SWA slot, and full loc {bare.loc} was mapped to none"
+        return step.diverges("wrong-mapping", CHECK.name, what)
     if step.mapping == mapping.table:
         return None
     if len(step.mapping) != len(mapping.table):

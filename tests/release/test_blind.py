@@ -1,0 +1,53 @@
+"""Blind fuzzing finds shipped bugs from the events alone: no scenario, no hint, a fixed seed and number of tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from staleloc.sim.campaign import Budget
+from staleloc.sim.fuzz import find
+from staleloc.sim.targets.sglang.fetch import Release
+
+SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {
+    "sglang==0.5.11": {
+        "PR 24036, CPU copy without a mask": ({"mask-asymmetry"}, {"cpu_copy", "load_cpu_copy", "free_swa"}),
+        "PR 24138, side channel outlives its batch": ({"stale-translation"}, {"begin_forward", "write_kv"}),
+        "PR 27779, partial page eviction": ({"wrong-mapping"}, {"free_swa"}),
+    },
+    "sglang==0.5.12": {
+        "PR 25889, replaced mapping": ({"stale-translation"}, {"register_mapping", "write_kv"}),
+        "PR 25889, mapping changed in place": ({"stale-translation"}, {"set_mapping", "write_kv"}),
+        "PR 25805, tail over recycled pages": ({"wrong-mapping"}, {"alloc_extend_swa_tail", "restore"}),
+        "PR 24138, side channel outlives its batch": ({"stale-translation"}, {"begin_forward", "write_kv"}),
+        "PR 27779, partial page eviction": ({"wrong-mapping"}, {"free_swa"}),
+    },
+    "sglang==0.5.18": {
+        "PR 36081, deferred free_swa": ({"use-after-free"}, {"free_swa", "set_mapping", "free_group_end"}),
+        "PR 36739, second group end": ({"double-free", "use-after-free", "crash"}, {"free", "free_group_end"}),
+    },
+}
+"""Release -> incident -> classes it may show as, and kinds of events that the minimal tape holds."""
+
+
+@pytest.mark.parametrize("target", SHIPPED)
+def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
+    """A campaign of 2,500 tapes finds each known bug of the release and shrinks it to at most eight events."""
+    available(target)
+    outcome = find(target, seed=0, budget=Budget(tapes=2500), workers=2)
+    for incident, (classes, needed) in SHIPPED[target].items():
+        sizes = [
+            len(finding.tape.events)
+            for finding in outcome.findings
+            if finding.divergence.kind in classes and needed <= {event.kind for event in finding.tape.events}
+        ]
+        assert sizes, f"{incident} was not found; found were {[f.signature for f in outcome.findings]}"
+        assert min(sizes) <= 8, incident
+
+
+@pytest.mark.parametrize("target", ["sglang==0.5.19", "sglang==0.5.23"])
+def test_fixed_releases_are_silent(target: str, available: Callable[[str], Release]) -> None:
+    """On releases with all known fixes of the allocators and pools the same campaign finds nothing."""
+    available(target)
+    assert find(target, seed=0, budget=Budget(tapes=1000), workers=2).findings == []

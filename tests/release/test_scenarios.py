@@ -1,0 +1,61 @@
+"""Each scenario diverges on the releases it names and is silent on those that have the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+
+import pytest
+
+from staleloc.sim.judge import Player
+from staleloc.sim.replay import adapt
+from staleloc.sim.tape import Tape, loads
+from staleloc.sim.targets.sglang.fetch import Release
+
+SCENARIOS: dict[str, Tape] = {
+    entry.name.removesuffix(".json"): loads(entry.read_text(encoding="utf-8"), entry.name)
+    for entry in sorted(files("staleloc.scenarios").iterdir(), key=lambda entry: entry.name)
+    if entry.name.endswith(".json")
+}
+
+
+def told(name: str, what: str) -> list[str]:
+    """A list in a scenario's provenance."""
+    provenance = SCENARIOS[name].provenance
+    assert provenance is not None
+    value = provenance[what]
+    assert isinstance(value, list)
+    return value
+
+
+TARGETS = sorted({target for name in SCENARIOS for target in told(name, "diverges") + told(name, "silent")})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_scenarios_tell_buggy_releases_from_fixed_ones(target: str, available: Callable[[str], Release]) -> None:
+    """On each target, every scenario that names it gives the verdict it says, twenty times out of twenty."""
+    if target != "builtin":
+        available(target)
+    with Player(target) as player:
+        for name, tape in SCENARIOS.items():
+            if target not in told(name, "diverges") + told(name, "silent"):
+                continue
+            played, _ = adapt(tape, player.profiles)
+            verdicts = {player.play(played) for _ in range(20)}
+            assert len(verdicts) == 1, name
+            verdict = verdicts.pop()
+            found = None if verdict is None else verdict.kind
+            assert tape.provenance is not None
+            assert found == (tape.provenance["class"] if target in told(name, "diverges") else None), name
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_says_what_it_is(name: str) -> None:
+    """A scenario names its incident, source, family, mechanism, class, and a target on which it diverges."""
+    provenance = SCENARIOS[name].provenance
+    assert provenance is not None
+    assert set(provenance) == {
+        "incident", "source", "family", "mechanism", "class", "diverges", "silent", "target",
+    }  # fmt: skip
+    assert provenance["target"] in told(name, "diverges")
+    assert told(name, "silent")
