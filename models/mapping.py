@@ -57,6 +57,11 @@ class Mapping:
         for loc in locs:
             self.lenient.pop(loc, None)
 
+    def use(self, event: int, locs: Iterable[int]) -> None:
+        """These locs were translated rightly at this event."""
+        for loc in locs:
+            self.used[loc] = event
+
     def value_at(self, loc: int, event: int) -> int:
         """What the entry was right after an event."""
         swa = 0

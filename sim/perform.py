@@ -202,6 +202,8 @@ def _adopt_begin_forward(step: Step, event: ev.BeginForward) -> None:
         step.world.saw("view_at_offset")
     if event.precomputed:
         step.world.saw("precomputed")
+        assert step.world.forward is not None
+        step.world.mapping.use(step.index, step.world.forward.locs)
 
 
 def _adopt_write(step: Step, event: ev.WriteKv) -> None:

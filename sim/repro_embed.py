@@ -106,4 +106,4 @@ def embedded(name: str, sources: dict[str, str], package: str | None = None) -> 
 
 def _literal(text: str) -> str:
     quoted = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-    return f"'''\\\n{quoted}'''"
+    return f"'''\\\n{quoted.rstrip()}\n'''"

@@ -29,8 +29,7 @@ def _asked(step: Step) -> Divergence | None:
     mapping = step.world.mapping
     expected = [mapping.table[loc] if loc >= 0 else -1 for loc in step.asked]
     if step.answers == expected:
-        for loc in step.asked:
-            mapping.used[loc] = step.index
+        mapping.use(step.index, step.asked)
         return None
     if len(step.answers) != len(expected):
         what = f"{len(step.asked)} locs were translated into {len(step.answers)} answers"
@@ -54,8 +53,7 @@ def _written(step: Step) -> Divergence | None:
         return None
     keys = step.contents(layer).keys
     if keys[1:] == world.contents.layers[layer][1:]:
-        for loc in locs:
-            world.mapping.used[loc] = step.index
+        world.mapping.use(step.index, locs)
         return None
     owner = dict(zip(tags, locs, strict=True))
     pairs = [
@@ -84,8 +82,7 @@ def _read(step: Step) -> Divergence | None:
             pairs.append((loc, table[loc], memory.index(tag)))
     if pairs:
         return _judge(step, pairs, f"was read at layer {layer} from SWA slot")
-    for loc in step.read_locs:
-        world.mapping.used[loc] = step.index
+    world.mapping.use(step.index, step.read_locs)
     return None
 
 
@@ -103,15 +100,20 @@ def _judge(step: Step, pairs: list[tuple[int, int, int]], verb: str) -> Divergen
 
 
 def _row(world: World, loc: int, expected: int, actual: int) -> LocRow:
-    changes = world.mapping.history.get(loc, [])
-    stale = None
-    for change, successor in pairwise(changes):
-        if change.swa == actual:
-            stale = successor.event
-    if actual == 0 and stale is None and world.forward is not None:
-        # Unmapped until then: the answer 0 was right when this forward began.
-        stale = next((change.event for change in changes if change.event > world.forward.began), None)
-    return LocRow(loc, expected, actual, stale, world.mapping.used.get(loc))
+    return LocRow(loc, expected, actual, _stale_at(world, loc, actual), world.mapping.used.get(loc))
+
+
+def _stale_at(world: World, loc: int, actual: int) -> int | None:
+    """The event after which `actual` was wrong for a loc that had been asked for; None if it never was asked for,
+    or never right: then it is the answer to another question."""
+    mapping = world.mapping
+    used = mapping.used.get(loc)
+    if used is None:
+        return None
+    changes = mapping.history.get(loc, [])
+    if mapping.value_at(loc, used) == actual:
+        return next((change.event for change in changes if change.event > used), None)
+    return next((after.event for before, after in reversed([*pairwise(changes)]) if before.swa == actual), None)
 
 
 def _why(step: Step, row: LocRow) -> str:
