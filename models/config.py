@@ -32,6 +32,10 @@ class Config:
         window: sliding window, in tokens.
         need_sort: the allocator sorts released pages before it hands them out again.
         dtype: name of the torch dtype of the KV buffers.
+        level: ``"allocator"`` (single calls) or ``"engine"`` (whole requests and a prefix tree).
+        host_full_size: slots of the host's full pool, in tokens; 0 for no host tier.
+        host_swa_size: slots of the host's SWA pool, in tokens.
+        write_policy: when a node is copied to the host: ``"write_through"`` or ``"write_back"``.
     """
 
     pool: str = "hybrid"
@@ -43,6 +47,10 @@ class Config:
     window: int = 8
     need_sort: bool = False
     dtype: str = "float32"
+    level: str = "allocator"
+    host_full_size: int = 0
+    host_swa_size: int = 0
+    write_policy: str = "write_through"
 
     @property
     def full_pages(self) -> int:

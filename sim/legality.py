@@ -26,6 +26,8 @@ def incapable(event: ev.Event, profile: Profile) -> str | None:
 
 def unfit(config: Config, profile: Profile) -> str | None:
     """Why a target with this profile cannot hold such a cache, or None."""
+    if config.level != profile.level:
+        return f"it is a tape of the {config.level} level, and this target is driven at the {profile.level} level"
     if config.pool != profile.pool or config.policy not in profile.policies:
         known = ", ".join(profile.policies)
         return (

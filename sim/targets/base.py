@@ -27,6 +27,7 @@ class Profile:
     """One way a target can be driven. The generator draws only from what a profile states.
 
     Attributes:
+        level: see `Config.level`.
         pool: ``"hybrid"`` or ``"dsv4"``; see `Config.pool`.
         policies: values of `Config.policy` this pool takes.
         page_sizes: page sizes it takes.
@@ -39,6 +40,7 @@ class Profile:
         restores_mapping: ``restore`` puts the mapping back too. Where it does not, entries of slots
             nobody owns may keep their last value until the slot is handed out again.
         precomputed: the pool takes a translation made up front (``set_swa_loc``, SGLang PR 24138).
+        host: at the engine level, whether there can be a host tier.
     """
 
     pool: str
@@ -51,6 +53,8 @@ class Profile:
     per_forward: bool = False
     restores_mapping: bool = True
     precomputed: bool = False
+    level: str = "allocator"
+    host: bool = False
 
 
 @dataclass(frozen=True)
