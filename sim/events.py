@@ -244,7 +244,7 @@ EVENTS: tuple[type[Event], ...] = (
     SetMapping, RegisterMapping, Backup, Restore, Clear, BeginForward, WriteKv, ReadKv, Translate,
     EndForward, CpuCopy, LoadCpuCopy, Move,
 )  # fmt: skip
-"""Every event type, in the order the documentation lists them."""
+"""Every allocator-level event type, in the order the documentation lists them."""
 
-KINDS: dict[str, type[Event]] = {event.kind: event for event in EVENTS}
-"""Event name in a tape -> event type."""
+KINDS: tuple[str, ...] = tuple(event.kind for event in EVENTS)
+"""Their names."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from staleloc.models.config import Config
+from staleloc.sim.alphabet import ALPHABET
 from staleloc.sim.divergence import CLASSES
-from staleloc.sim.events import EVENTS
 
 __all__ = [
     "FORMAT", "MAX_EVENTS", "VERSION", "Schema",
@@ -88,7 +88,7 @@ def _object(cls: type, first: Schema) -> Schema:
 @cache
 def event_schemas() -> dict[str, Schema]:
     """Event name -> the schema of such an event in a tape."""
-    return {event.kind: _object(event, {"event": {"const": event.kind}}) for event in EVENTS}
+    return {event.kind: _object(event, {"event": {"const": event.kind}}) for event in ALPHABET}
 
 
 @cache

@@ -18,7 +18,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from staleloc.models.config import Config, ConfigError
-from staleloc.sim.events import KINDS, Event
+from staleloc.sim.alphabet import BY_NAME
+from staleloc.sim.events import Event
 from staleloc.sim.schema import FORMAT, MAX_EVENTS, VERSION, Schema, event_schemas, fits, tape_schema
 
 __all__ = ["MAX_BYTES", "Tape", "TapeError", "dumps", "load", "loads", "to_json"]
@@ -60,12 +61,21 @@ def to_json(tape: Tape) -> dict[str, Any]:
     values: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "config": _listed(asdict(tape.config)),
+        "config": _listed(_config(tape.config)),
         "events": [{"event": event.kind} | _listed(event.arguments()) for event in tape.events],
     }
     if tape.provenance is not None:
         values["provenance"] = dict(tape.provenance)
     return values
+
+
+def _config(config: Config) -> dict[str, object]:
+    """The config's fields, less those of the engine level in a tape of the allocator level."""
+    values = asdict(config)
+    return values if config.level == "engine" else {name: values[name] for name in values if name not in _ENGINE_ONLY}
+
+
+_ENGINE_ONLY = frozenset({"level", "host_full_size", "host_swa_size", "write_policy"})
 
 
 def dumps(tape: Tape) -> str:
@@ -213,14 +223,14 @@ def _event(index: int, values: Any) -> Event:
         kind = values.get("event") if isinstance(values, dict) else None
         if not isinstance(kind, str):
             raise TapeError(f'{where}: {_short(values)} names no event; it must be an object with "event": NAME')
-        if kind not in KINDS:
-            close = get_close_matches(kind[:64], KINDS)
-            known = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(KINDS)}"
+        if kind not in BY_NAME:
+            close = get_close_matches(kind[:64], BY_NAME)
+            known = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(BY_NAME)}"
             raise TapeError(f"{where}: no event is called {_short(kind)}; {known}")
         _validate(values, event_schemas()[kind], where)
     except TapeError as error:
         raise TapeError(f"event {index + 1}: {error}") from None
-    return KINDS[kind](**{key: _frozen(value) for key, value in values.items() if key != "event"})
+    return BY_NAME[kind](**{key: _frozen(value) for key, value in values.items() if key != "event"})
 
 
 def _validate(values: object, schema: Schema, where: str) -> None:

@@ -1,0 +1,56 @@
+"""Tiers and transfers: each slot has one owner, and none is free while a copy still reads or writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+__all__ = ["Fault", "partition_fault"]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a pool: a class of divergence, and the fact in words."""
+
+    kind: str
+    what: str
+
+
+def partition_fault(
+    pool: str, pages: int, free: list[int], owners: Mapping[str, Iterable[int]], in_flight: Iterable[int]
+) -> Fault | None:
+    """What is wrong with who has which page, or None.
+
+    Args:
+        pool: the pool's name, for the message.
+        pages: its pages, 1 to `pages`; page 0 is the dummy page.
+        free: its free list, in pages.
+        owners: owner -> its pages. A page may be listed more than once for one owner.
+        in_flight: pages that queued transfers read or write; one that nobody else owns belongs to them.
+    """
+    flying = set(in_flight)
+    owner_of: dict[int, str] = {}
+    for owner, owned in owners.items():
+        for page in set(owned):
+            if not 1 <= page <= pages:
+                return Fault("out-of-bounds", f"{owner} has {pool} page {page}; its pages are 1 to {pages}")
+            if page in owner_of:
+                return Fault("alias", f"{pool} page {page} belongs to {owner_of[page]} and to {owner}")
+            owner_of[page] = owner
+    listed = set(free)
+    beyond = {page for page in listed if not 1 <= page <= pages}
+    if beyond:
+        return Fault("out-of-bounds", f"{pool} page {min(beyond)} is in the free list; its pages are 1 to {pages}")
+    if len(listed) != len(free):
+        twice = min(page for page in listed if free.count(page) > 1)
+        return Fault("double-free", f"{pool} page {twice} is in the free list more than once")
+    taken = listed & owner_of.keys()
+    if taken:
+        page = min(taken)
+        return Fault("use-after-free", f"{pool} page {page} is in the free list while {owner_of[page]} has it")
+    racing = listed & flying
+    if racing:
+        return Fault("race", f"{pool} page {min(racing)} is in the free list while a transfer still uses it")
+    missing = set(range(1, pages + 1)) - listed - owner_of.keys() - flying
+    if missing:
+        return Fault("leak", f"{pool} page {min(missing)} belongs to nobody and is in no free list")
+    return None

@@ -1,0 +1,97 @@
+"""The prefix tree as it must be: keys that are page-aligned and distinct, and locks that running requests account for.
+
+Which nodes there are is the target's choice. The model adopts the tree and judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["Node", "Placed", "place", "structure_fault", "wanted_locks"]
+
+
+class Node(Protocol):
+    """What the model needs to know of a node; see `staleloc.sim.targets.engine.NodeView`."""
+
+    @property
+    def node(self) -> int: ...
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def tokens(self) -> tuple[int, ...]: ...
+    @property
+    def full(self) -> tuple[int, ...] | None: ...
+    @property
+    def swa(self) -> tuple[int, ...] | None: ...
+    @property
+    def host_full(self) -> tuple[int, ...] | None: ...
+    @property
+    def host_swa(self) -> tuple[int, ...] | None: ...
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node with the tokens from the root to its start."""
+
+    node: Node
+    before: tuple[int, ...]
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """All tokens from the root to its end."""
+        return self.before + self.node.tokens
+
+
+def place(nodes: Sequence[Node]) -> list[Placed]:
+    """The nodes with their places; parents come before children.
+
+    Raises:
+        KeyError: a node's parent is not in the tree.
+    """
+    paths: dict[int | None, tuple[int, ...]] = {None: ()}
+    placed = []
+    for node in nodes:
+        item = Placed(node, paths[node.parent])
+        paths[node.node] = item.path
+        placed.append(item)
+    return placed
+
+
+def structure_fault(nodes: Sequence[Node], page_size: int) -> str | None:
+    """What is wrong with the tree's shape, or None."""
+    children: dict[int | None, set[tuple[int, ...]]] = {}
+    for node in nodes:
+        if not node.tokens or len(node.tokens) % page_size:
+            return f"node {node.node} has a key of {len(node.tokens)} tokens; keys are whole pages of {page_size}"
+        first = node.tokens[:page_size]
+        siblings = children.setdefault(node.parent, set())
+        if first in siblings:
+            return f"two children of one node start with the same page {first}"
+        siblings.add(first)
+        for name in ("full", "swa", "host_full", "host_swa"):
+            slots = getattr(node, name)
+            if slots is not None and len(slots) != len(node.tokens):
+                return f"node {node.node} has {len(slots)} {name} slots for {len(node.tokens)} tokens"
+        if node.full is None and node.swa is not None:
+            return f"node {node.node} has SWA slots without full slots"
+        if node.full is None and node.host_full is None:
+            return f"node {node.node} is neither on the device nor on the host"
+    return None
+
+
+def wanted_locks(placed: Sequence[Placed], shared: Mapping[int, Iterable[int]]) -> dict[int, int]:
+    """How many requests need each node: those whose shared tokens lead through it.
+
+    Args:
+        shared: request -> its tokens that belong to the tree.
+    """
+    paths = [tuple(tokens) for tokens in shared.values()]
+    wanted = {}
+    for item in placed:
+        start = len(item.before)
+        wanted[item.node.node] = sum(
+            len(path) > start and path[: len(item.path)] == item.path[: len(path)] for path in paths
+        )
+    return wanted

@@ -1,0 +1,14 @@
+"""Every event of both levels, by name."""
+
+from __future__ import annotations
+
+from staleloc.sim.engine.events import ENGINE_EVENTS
+from staleloc.sim.events import EVENTS, Event
+
+__all__ = ["ALPHABET", "BY_NAME"]
+
+ALPHABET: tuple[type[Event], ...] = (*EVENTS, *ENGINE_EVENTS)
+"""Event types, in the order in which the documentation lists them."""
+
+BY_NAME: dict[str, type[Event]] = {event.kind: event for event in ALPHABET}
+"""Event name in a tape -> event type."""
