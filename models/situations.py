@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["DECISIVE", "SITUATIONS"]
+from collections import Counter
+
+__all__ = ["DECISIVE", "ENGINE_SITUATIONS", "SITUATIONS", "Witness"]
 
 SITUATIONS: dict[str, str] = {
     "full_ne_swa": "a token was given a full loc and a different SWA loc",
@@ -38,3 +40,49 @@ SITUATIONS: dict[str, str] = {
 
 DECISIVE = ("idle_group_end",)
 """Situations in which the same event asks for something else: what goes wrong in one is a bug of its own."""
+
+ENGINE_SITUATIONS: dict[str, str] = {
+    "prefix_hit": "a prompt found a part of itself in the tree, on the device",
+    "host_hit": "a prompt found a part of itself on the host only",
+    "remapped_load_back": "a node came back from the host to other slots than it had before",
+    "chunked": "a prompt was computed in more than one chunk",
+    "shared_while_running": "two running requests shared a node",
+    "node_split": "a node was split",
+    "split_across_window": "a node was split where its SWA rows begin",
+    "tombstoned": "a node lost its SWA slots and kept its full ones",
+    "tombstone_recovered": "a tombstone got SWA slots again from a request",
+    "node_evicted": "a node left the device",
+    "window_evicted_running": "a running request gave up SWA slots",
+    "deduplicated": "a request's row went over to slots that the tree had already",
+    "offload_in_flight": "a copy to the host was in flight",
+    "freed_beside_flight": "slots were freed while a copy of other slots was in flight",
+    "forward_over_flight": "a forward ran while a transfer was queued",
+    "refused": "a prefill or a decode step found no room",
+    "retried": "an aborted prompt arrived again",
+    "flushed": "the tree was reset",
+}
+"""The same for the engine level."""
+
+
+class Witness:
+    """Counts situations.
+
+    Attributes:
+        seen: situation -> how often it happened.
+        now: index of the event being applied.
+    """
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        self.now = 0
+        self._saw_at: dict[str, int] = {}
+
+    def saw(self, situation: str) -> None:
+        """A situation happened at this event."""
+        self.seen[situation] += 1
+        self._saw_at[situation] = self.now
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """Those situations of this event that make a divergence another bug."""
+        return tuple(name for name in DECISIVE if self._saw_at.get(name) == self.now)

@@ -6,7 +6,6 @@ passed them, the world takes them over and predicts everything that follows from
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from staleloc.models.config import Config
 from staleloc.models.contents import Contents, CopiedRows
 from staleloc.models.forward import Forward
 from staleloc.models.mapping import Mapping
-from staleloc.models.situations import DECISIVE
+from staleloc.models.situations import Witness
 
 __all__ = ["Grant", "World"]
 
@@ -39,17 +38,16 @@ class _Saved:
     allocated: list[int] = field(default_factory=list)
 
 
-class World:
+class World(Witness):
     """Everything a tape touches.
 
     Attributes:
         requests: request -> full loc of each of its tokens.
         copies: copy -> its rows and the locs they came from.
-        seen: situation -> how often it happened.
-        now: index of the event being applied.
     """
 
     def __init__(self, config: Config, restores_mapping: bool = True) -> None:
+        super().__init__()
         self.config = config
         self.restores_mapping = restores_mapping
         self.full = SlotPool(config.full_pages)
@@ -60,23 +58,10 @@ class World:
         self.copies: dict[int, tuple[CopiedRows, list[int]]] = {}
         self.group_open = False
         self.forward: Forward | None = None
-        self.seen: Counter[str] = Counter()
-        self._saw_at: dict[str, int] = {}
-        self.now = 0
         self._saved: _Saved | None = None
         self._deferred: list[int] = []
 
-    def saw(self, situation: str) -> None:
-        """A situation happened at this event."""
-        self.seen[situation] += 1
-        self._saw_at[situation] = self.now
-
     # Looking
-
-    @property
-    def decisive(self) -> tuple[str, ...]:
-        """Those situations of this event that make a divergence another bug."""
-        return tuple(name for name in DECISIVE if self._saw_at.get(name) == self.now)
 
     def locs(self, request: int, start: int = 0, stop: int | None = None) -> list[int]:
         """Full locs of a span of a request."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.generate import generate
+from staleloc.sim.levels import generate_tape
 from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, TargetError
@@ -80,6 +80,7 @@ class Campaign:
     Args:
         target: the target's name.
         mutant: a mutant's name, or None.
+        level: the level to fuzz at; see `staleloc.sim.levels.LEVELS`.
         progress: called with the results so far, every now and then, from a worker's thread.
     """
 
@@ -90,6 +91,7 @@ class Campaign:
         budget: Budget,
         workers: int,
         mutant: str | None = None,
+        level: str = "allocator",
         progress: Callable[[Results], None] = lambda results: None,
     ) -> None:
         self._target = target
@@ -97,6 +99,7 @@ class Campaign:
         self._budget = budget
         self._workers = workers
         self._mutant = mutant
+        self._level = level
         self._progress = progress
         self._lock = threading.Lock()
         self._chunks = itertools.count()
@@ -134,7 +137,9 @@ class Campaign:
     def _work(self) -> None:
         worker = WorkerProcess(self._target, self._mutant)
         try:
-            self._results.profiles = worker.profiles
+            self._results.profiles = [profile for profile in worker.profiles if profile.level == self._level]
+            if not self._results.profiles:
+                raise TargetError(f"{self._target} cannot be driven at the {self._level} level")
             while (chunk := self._next_chunk()) is not None:
                 worker = self._play(worker, chunk)
         finally:
@@ -155,7 +160,7 @@ class Campaign:
         while tapes:
             done = 0
             try:
-                for answer in worker.run(self._seed, tapes):
+                for answer in worker.run(self._level, self._seed, tapes):
                     self._note(answer)
                     done += 1
                 return worker
@@ -203,7 +208,7 @@ class Campaign:
         self._results.diverged += 1
         kind = (*divergence.key, *place)
         if kind not in self._kinds or index < self._kinds[kind].index:
-            tape = generate(seeded(self._seed, index), self._results.profiles)
+            tape = generate_tape(seeded(self._seed, index), self._results.profiles)
             self._kinds[kind] = Found(index, divergence, tape)
         if self._budget.first and (self._stop_at is None or index < self._stop_at):
             self._stop_at = index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +44,18 @@ class Outputs:
         if self.json is not None:
             write(self.json, json.dumps(summary.to_json(), indent=1) + "\n")
         if self.repro is not None:
-            if summary.findings:
-                from staleloc.sim.repro import script
+            say(self._repro(self.repro, summary.findings))
 
-                write(self.repro, script(summary.findings[0]))
-                say(f"wrote {self.repro}: shows the first divergence without staleloc")
-            else:
-                say(f"{self.repro} was not written: there is no divergence to show")
+    @staticmethod
+    def _repro(path: Path, findings: Sequence[Finding]) -> str:
+        if not findings:
+            return f"{path} was not written: there is no divergence to show"
+        if findings[0].tape.config.level != "allocator":
+            return f"{path} was not written: so far, scripts are for tapes of the allocator level"
+        from staleloc.sim.repro import script
+
+        write(path, script(findings[0]))
+        return f"wrote {path}: shows the first divergence without staleloc"
 
 
 def fuzz(target: str, seed: int, budget: Budget, workers: int, mutant: str | None, outputs: Outputs) -> int:
@@ -85,7 +91,9 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
     """Play a tape and report; the exit code."""
     outputs.check()
     tape = replaying.find_tape(name)
-    target = target or replaying.target_of(tape)
+    if target is None:
+        target, known = replaying.origin_of(tape)
+        mutant = mutant or known
     release = release_of(target)
     played = replaying.replay(tape, target, mutant, times)
     for note in played.notes:

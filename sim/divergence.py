@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CLASSES", "Divergence", "LocRow"]
+__all__ = ["CLASSES", "MAX_ROWS", "Divergence", "LocRow"]
+
+MAX_ROWS = 8
+"""Locs a divergence shows at most."""
 
 CLASSES: dict[str, str] = {
     "stale-translation": "a translation that was right once was served after the mapping had changed",

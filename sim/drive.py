@@ -9,41 +9,22 @@ follows means anything.
 
 from __future__ import annotations
 
-import traceback
-from collections import Counter
-from dataclasses import dataclass
-
 from staleloc.models.world import World
 from staleloc.sim import events as ev
 from staleloc.sim.checks import EARLY, LATE, Check, Step
 from staleloc.sim.checks.contents import sweep
+from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.perform import ADOPTS, CALLS
 from staleloc.sim.tape import Tape
-from staleloc.sim.targets.base import Profile, Target, TargetError
+from staleloc.sim.targets.base import Profile, Target
+from staleloc.sim.verdict import Verdict
 
-__all__ = ["Verdict", "drive"]
-
-_OURS = ("staleloc.sim.drive", "staleloc.sim.perform", "staleloc.models.")
+__all__ = ["drive"]
 
 _LEAVE_FREE_LISTS_ALONE = frozenset(
     {ev.BeginForward, ev.WriteKv, ev.ReadKv, ev.Translate, ev.EndForward, ev.CpuCopy, ev.LoadCpuCopy, ev.Move}
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What playing a tape showed.
-
-    Attributes:
-        divergence: the first difference, or None.
-        events: events played, the diverging one included.
-        seen: situation -> how often it happened.
-    """
-
-    divergence: Divergence | None
-    events: int
-    seen: Counter[str]
 
 
 def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
@@ -68,22 +49,20 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
 
 
 def _play(step: Step) -> Divergence | None:
+    try:
+        return _compare(step)
+    except Exception as error:
+        return crash(error, step.index, step.event)
+
+
+def _compare(step: Step) -> Divergence | None:
     world, event = step.world, step.event
     kind = type(event)
-    try:
-        CALLS[kind](step, event)
-        if not step.mapping:
-            step.mapping = step.target.raw_mapping()
-        if kind not in _LEAVE_FREE_LISTS_ALONE:
-            step.free = step.target.raw_free()
-    except TargetError:
-        raise
-    except Exception as error:
-        if not _from_target(error):
-            raise
-        text = str(error).strip().splitlines()
-        detail = f": {text[0]}" if text else ""
-        return step.diverges("crash", "crash", f"{event.kind} raised {type(error).__name__}{detail}")
+    CALLS[kind](step, event)
+    if not step.mapping:
+        step.mapping = step.target.raw_mapping()
+    if kind not in _LEAVE_FREE_LISTS_ALONE:
+        step.free = step.target.raw_free()
     if step.grants or step.miscount:
         divergence = _ask(EARLY, step)
         if divergence is not None:
@@ -96,12 +75,6 @@ def _play(step: Step) -> Divergence | None:
     if world.mapping.lenient:
         world.mapping.settle(step.mapping)
     return divergence
-
-
-def _from_target(error: Exception) -> bool:
-    """Whether the exception came out of a target; one of our own must not pass for the engine's."""
-    frames = traceback.walk_tb(error.__traceback__)
-    return any(not frame.f_globals["__name__"].startswith(_OURS) for frame, _ in frames)
 
 
 def _ask(checks: tuple[Check, ...], step: Step) -> Divergence | None:

@@ -25,6 +25,9 @@ _BY_CLASS = {
     "leak": "after [{n}] at event {{{n}}}, free and live slots no longer add up to the pool",
     "out-of-bounds": "[{n}] at event {{{n}}} left the pool's range",
     "misaligned": "[{n}] at event {{{n}}} broke the order of slots in a page",
+    "stale-translation": "[{n}] at event {{{n}}} was answered with the translation of other locs",
+    "wrong-mapping": "[{n}] at event {{{n}}} left it so",
+    "wrong-content": "[{n}] at event {{{n}}} brought another row than the one that was written last",
     "crash": "[{n}] at event {{{n}}} keeps every contract of the API, and the target failed",
 }
 """Class -> its sentence, where the check that saw it has none to give."""
@@ -54,7 +57,8 @@ def _numbered(text: str) -> str:
 def marks(divergence: Divergence) -> dict[int, str]:
     """Events that matter and why, in a few words."""
     named: dict[int, str] = {}
-    for match in _NUMBER.finditer(divergence.sentence):
+    what = divergence.what if divergence.kind != "crash" else ""
+    for match in _NUMBER.finditer(what + divergence.sentence):
         named[int(match[1])] = ""
     for row in divergence.rows:
         if row.last_correct is not None:
@@ -91,17 +95,31 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
             f"{change + 1} ({tape.events[change].kind}); {last} is its first question. The answer is older than the "
             "forward, so where a forward starts does not matter."
         )
-    start = tape.config.layers[0]
     first = uses[0] if uses else divergence.event
-    why = (
-        "Layer 0 is a full-attention layer and translates nothing, so an answer that is refreshed at the start layer "
-        "only is never refreshed; a forward whose start layer is an SWA layer is not affected."
-        if start != SWA
-        else "Its start layer is an SWA layer and did not refresh the answer, so every forward is affected."
-    )
     return (
-        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer older than it. {why}"
+        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer "
+        f"{_older(tape, begin)}. {_unrefreshed(tape, begin, divergence.event)}"
     )
+
+
+def _older(tape: Tape, begin: int) -> str:
+    earlier = [n for n, event in enumerate(tape.events[:begin]) if isinstance(event, ev.BeginForward)]
+    return f"made for the forward of event {earlier[0] + 1}" if len(earlier) == 1 else "older than it"
+
+
+def _unrefreshed(tape: Tape, begin: int, event: int) -> str:
+    """Why the start layer did not make the answer anew."""
+    if tape.config.layers[0] != SWA:
+        return (
+            "Layer 0 is a full-attention layer and translates nothing, so an answer that is refreshed at the start "
+            "layer only is never refreshed; a forward whose start layer is an SWA layer is not affected."
+        )
+    if not any(isinstance(it, ev.WriteKv) for it in tape.events[begin : event + 1]):
+        return (
+            "It was asked before layer 0 was written, which makes the answer anew; where layer 0 comes first, "
+            "the engine is not affected."
+        )
+    return "Its start layer is an SWA layer and did not make the answer anew, so every forward is affected."
 
 
 def _open_forward(tape: Tape, event: int) -> int | None:

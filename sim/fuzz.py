@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
 from staleloc.sim.finding import Finding, Origin
-from staleloc.sim.judge import Player
+from staleloc.sim.judge import Player, profile_of
 from staleloc.sim.progress import Progress
 from staleloc.sim.shrink import MAX_CANDIDATES, Shrunk, shrink
 
@@ -47,6 +47,7 @@ def find(
     workers: int,
     mutant: str | None = None,
     release: str | None = None,
+    level: str = "allocator",
     progress: Progress | None = None,
 ) -> Outcome:
     """Run a campaign and shrink what it found.
@@ -57,7 +58,7 @@ def find(
         TargetError: the target cannot be loaded or driven.
     """
     show = progress or Progress()
-    results = Campaign(target, seed, budget, workers, mutant, show.campaign).run()
+    results = Campaign(target, seed, budget, workers, mutant, level, show.campaign).run()
     outcome = Outcome(results)
     signatures = set()
     with closing(_Shrinker(target, mutant, results)) as shrinker:
@@ -100,7 +101,8 @@ class _Shrinker:
             seconds = {"answer_seconds": HANG_SECONDS} if hangs else {}
             self._players[hangs] = Player(self._target, self._mutant, **seconds)
         player = self._players[hangs]
-        profile = next(p for p in self._results.profiles if p.pool == found.tape.config.pool)
+        profile = profile_of(found.tape.config, self._results.profiles)
+        assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
         started = time.monotonic()
         shrunk = shrink(found.tape, found.divergence, profile, player.play, budget)

@@ -42,12 +42,22 @@ def unfit(config: Config, profile: Profile) -> str | None:
     return None
 
 
+def _first_incapable(tape: Tape, profile: Profile) -> tuple[Profile, None] | tuple[None, str]:
+    """The same for the engine level, where an event that does not apply is skipped."""
+    for number, event in enumerate(tape.events, 1):
+        if event.kind not in profile.events:
+            return None, f"event {number} ({event.kind}) cannot be played: this target has no such event at this level"
+    return profile, None
+
+
 def find_violation(tape: Tape, profiles: Sequence[Profile]) -> tuple[Profile, None] | tuple[None, str]:
     """The profile under which a tape may be played, or why there is none."""
     reasons = [unfit(tape.config, profile) for profile in profiles]
     if None not in reasons:
         return None, "; ".join(reason for reason in reasons if reason)
     profile = profiles[reasons.index(None)]
+    if profile.level == "engine":
+        return _first_incapable(tape, profile)
     ledger = Ledger(tape.config, profile.per_forward)
     for number, event in enumerate(tape.events, 1):
         reason = incapable(event, profile) or violation(ledger, event)

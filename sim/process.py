@@ -84,14 +84,14 @@ class WorkerProcess:
         self.profiles: list[Profile] = [profile_from_json(profile) for profile in opened["profiles"]]
         self.stand_ins: dict[str, list[list[str]]] = opened["stand_ins"]
 
-    def run(self, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
-        """Play generated tapes; one answer each, in order.
+    def run(self, level: str, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
+        """Play generated tapes of a level; one answer each, in order.
 
         Raises:
             WorkerDied, WorkerHung: at the tape after the last answer.
             TargetError: the harness cannot drive this target.
         """
-        self._send({"op": "run", "seed": seed, "tapes": tapes})
+        self._send({"op": "run", "level": level, "seed": seed, "tapes": tapes})
         for _ in tapes:
             yield self._receive(self._answer_seconds)
 

@@ -21,6 +21,8 @@ __all__ = ["repair"]
 
 def repair(config: Config, events: Iterable[ev.Event], profile: Profile) -> tuple[ev.Event, ...]:
     """The events that remain legal on this cache, each as close to the given one as possible."""
+    if config.level == "engine":
+        return tuple(event for event in events if event.kind in profile.events)
     ledger = Ledger(config, profile.per_forward)
     kept: list[ev.Event] = []
     for event in events:

@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.judge import Player
+from staleloc.sim.judge import Player, profile_of
 from staleloc.sim.tape import Tape, TapeError, load, loads
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["Replayed", "adapt", "find_tape", "replay", "target_of"]
+__all__ = ["Replayed", "adapt", "find_tape", "origin_of", "replay"]
 
 
 def find_tape(name: str) -> Tape:
@@ -33,10 +33,11 @@ def find_tape(name: str) -> Tape:
     return loads(entry.read_text(encoding="utf-8"), name)
 
 
-def target_of(tape: Tape) -> str:
-    """The target that the tape was found on, or else the builtin."""
-    target = (tape.provenance or {}).get("target")
-    return target if isinstance(target, str) else "builtin"
+def origin_of(tape: Tape) -> tuple[str, str | None]:
+    """The target and the mutant that the tape was found on; the builtin and none if it does not say."""
+    known = tape.provenance or {}
+    target, mutant = known.get("target"), known.get("mutant")
+    return (target if isinstance(target, str) else "builtin"), (mutant if isinstance(mutant, str) else None)
 
 
 def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
@@ -44,7 +45,7 @@ def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
 
     Which pool, which pages and which events a tape needs is never changed.
     """
-    profile = next((profile for profile in profiles if profile.pool == tape.config.pool), None)
+    profile = profile_of(tape.config, profiles)
     if profile is None:
         return tape, []
     config, notes = tape.config, []

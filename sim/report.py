@@ -41,7 +41,9 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     ]
     if any(row.actual is not None for row in divergence.rows):
         lines += ["", *_loc_table(divergence.rows, tape)]
-    lines += ["", *_wrapped(f"Why: {sentence(divergence, tape)}.")]
+    why = sentence(divergence, tape)
+    if why != fact(divergence):
+        lines += ["", *_wrapped(f"Why: {why}.")]
     order = calling_order(divergence, tape)
     if order is not None:
         lines += _wrapped(f"Calling order: {order}")

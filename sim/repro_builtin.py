@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from staleloc.models.config import Config
 from staleloc.sim import events as ev
 from staleloc.sim.repro_dialect import Lines
@@ -21,7 +23,7 @@ class BuiltinDialect:
             "from embedded.sim.targets.builtin.target import BuiltinTarget",
             "",
             "cache = BuiltinTarget()",
-            f"cache.build({config!r})",
+            f"cache.build({_config(config)})",
         ]
 
     def looks(self) -> dict[str, Lines]:
@@ -102,3 +104,9 @@ class BuiltinDialect:
 
     def move(self, targets: str, sources: str) -> Lines:
         return [f"cache.move({targets}, {sources})"]
+
+
+def _config(config: Config) -> str:
+    """The cache's shape as an expression, less what every cache has."""
+    values = ((field.name, getattr(config, field.name), field.default) for field in fields(config))
+    return f"Config({', '.join(f'{name}={value!r}' for name, value, default in values if value != default)})"

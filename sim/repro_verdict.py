@@ -28,6 +28,8 @@ def last_step(steps: Steps, event: ev.Event, divergence: Divergence) -> Lines:
             return [*calls, *_translation(steps, event, asked), *_RETURN]
         case "contents" if isinstance(event, ev.ReadKv):
             return [*calls, *_translation(steps, event, asked), *_RETURN]
+        case "mapping" if not divergence.rows:
+            return [*calls, *_unmapped(steps, event), *_RETURN]
         case "mapping":
             return [*calls, *books, *_entries(divergence), *_RETURN]
         case "ownership":
@@ -119,6 +121,23 @@ def _translation(steps: Steps, event: ev.Event, asked: str) -> Lines:
         "actual = answer",
     ]
     return lines
+
+
+def _unmapped(steps: Steps, event: ev.Event) -> Lines:
+    """Tokens that are due an SWA slot and got none, or a table of another size."""
+    size = steps.config.full_size + steps.config.page_size
+    lines = [
+        f"if len(table()) not in ({size}, {size + 1}):  # with or without the final -1",
+        f'    return report("entries of the mapping", {size}, len(table()))',
+    ]
+    tail = f"[-{event.tail}:]" if isinstance(event, ev.AllocExtendSwaTail) else ""
+    source = f"new{tail}" if isinstance(event, _ALLOCATIONS) else "[]"
+    return [
+        *lines,
+        'what = "new full locs without the SWA slot that they are due"',
+        "expected = []",
+        f"actual = [loc for loc in {source} if table()[loc] == 0]",
+    ]
 
 
 def _entries(divergence: Divergence) -> Lines:

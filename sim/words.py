@@ -80,7 +80,7 @@ def _batch(ledger: Ledger, event: ev.BeginForward) -> str:
         "reused": "locs in the reused buffer",
         "view": f"locs in the reused buffer at offset {event.offset}",
     }[event.storage]
-    up_front = ", translation handed to the pool (set_swa_loc)" if event.precomputed else ""
+    up_front = ", translated up front (set_swa_loc)" if event.precomputed else ""
     return f"{batch}; {where}{up_front}"
 
 
@@ -98,7 +98,7 @@ def _translate(ledger: Ledger, event: ev.Translate) -> str:
         assert ledger.forward is not None
         if (event.start, event.stop) == (0, ledger.forward.tokens):
             return "the batch's own locs"
-        return f"elements {event.start}–{event.stop - 1} of the batch's own locs"  # noqa: RUF001
+        return f"the batch's own locs, {tokens(event.start, event.stop).replace('token', 'element')}"
     where = {
         "fresh": "locs in fresh memory",
         "padded": "locs in fresh memory, -1 appended",

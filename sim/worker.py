@@ -5,7 +5,7 @@ workers, and what reaches the campaign is lines of JSON. Standard output belongs
 engine's own output goes to standard error.
 
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
-``{"op": "run", "seed": ..., "tapes": [...]}`` (one answer a tape;
+``{"op": "run", "level": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
 ``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}``.
 """
 
@@ -19,12 +19,12 @@ from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.drive import Verdict, drive
-from staleloc.sim.generate import generate
 from staleloc.sim.legality import find_violation
+from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.tape import Tape, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
+from staleloc.sim.verdict import Verdict
 from staleloc.sim.wire import divergence_to_json, profile_to_json
 
 __all__ = ["main"]
@@ -48,10 +48,11 @@ class _Session:
         return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        profiles = [profile for profile in self.profiles if profile.level == request["level"]]
         for index in request["tapes"]:
-            tape = generate(seeded(request["seed"], index), self.profiles)
-            profile = next(p for p in self.profiles if p.pool == tape.config.pool)
-            verdict = drive(tape, self.target, profile)
+            tape = generate_tape(seeded(request["seed"], index), profiles)
+            profile = next(profile for profile in profiles if profile.pool == tape.config.pool)
+            verdict = play_tape(tape, self.target, profile)
             yield {"tape": index, "place": _place(tape, verdict.divergence), **_verdict(verdict)}
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -60,7 +61,7 @@ class _Session:
         if profile is None:
             yield {"illegal": reason}
         else:
-            yield _verdict(drive(tape, self.target, profile))
+            yield _verdict(play_tape(tape, self.target, profile))
 
 
 def _place(tape: Tape, divergence: Divergence | None) -> list[str]:

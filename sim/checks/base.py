@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from staleloc.models.world import Grant, World
-from staleloc.sim.divergence import Divergence, LocRow
+from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 from staleloc.sim.events import Event
 from staleloc.sim.targets.base import FreeSlots, Rows, Target
 
-__all__ = ["MAX_ROWS", "Check", "Step", "loc_list"]
-
-MAX_ROWS = 8
-"""Locs a divergence shows at most."""
+__all__ = ["Check", "Step", "loc_list"]
 
 
 @dataclass(slots=True)

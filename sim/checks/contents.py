@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from staleloc.sim.checks.base import MAX_ROWS, Check, Step
-from staleloc.sim.divergence import Divergence, LocRow
+from staleloc.sim.checks.base import Check, Step
+from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 from staleloc.sim.targets.base import V_MARK, Rows
 
 __all__ = ["CHECK", "sweep"]

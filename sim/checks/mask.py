@@ -6,8 +6,8 @@ Rows mapped now but not held by the copy are holes and stay as they were (SGLang
 from __future__ import annotations
 
 from staleloc.sim import events as ev
-from staleloc.sim.checks.base import MAX_ROWS, Check, Step
-from staleloc.sim.divergence import Divergence, LocRow
+from staleloc.sim.checks.base import Check, Step
+from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 
 __all__ = ["CHECK"]
 

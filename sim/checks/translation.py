@@ -32,7 +32,8 @@ def _asked(step: Step) -> Divergence | None:
         mapping.use(step.index, step.asked)
         return None
     if len(step.answers) != len(expected):
-        what = f"{len(step.asked)} locs were translated into {len(step.answers)} answers"
+        asked = "1 loc was" if len(step.asked) == 1 else f"{len(step.asked)} locs were"
+        what = f"{asked} translated into {len(step.answers)} answers"
         return step.diverges("stale-translation", CHECK.name, what)
     pairs = [
         (loc, want, got)

@@ -1,0 +1,92 @@
+"""The world of the engine level: requests, and what each prefix's KV is."""
+
+from __future__ import annotations
+
+from staleloc.models.config import SWA, Config
+from staleloc.models.prefix import PrefixTags
+from staleloc.models.requests import Phase, Request
+from staleloc.models.situations import Witness
+
+__all__ = ["EngineWorld"]
+
+
+class EngineWorld(Witness):
+    """Everything an engine-level tape touches.
+
+    Slots are not predicted: whoever holds a token's KV must hold the tag of its prefix.
+
+    Attributes:
+        requests: the requests that wait or run, by number.
+        swa_layers: for each layer, whether it is an SWA layer.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.tags = PrefixTags(len(config.layers))
+        self.swa_layers = [kind == SWA for kind in config.layers]
+        self.requests: dict[int, Request] = {}
+        self.aborted: set[tuple[int, ...]] = set()
+
+    def arrive(self, number: int, tokens: list[int]) -> None:
+        """A request waits."""
+        request = Request(list(tokens), len(tokens))
+        request.prefixes = self.tags.prefixes(tokens)
+        self.requests[number] = request
+        if tuple(tokens) in self.aborted:
+            self.saw("retried")
+
+    def admit(self, number: int, cached: int) -> None:
+        """A request was admitted with this many tokens from the cache."""
+        request = self.requests[number]
+        request.phase = Phase.ADMITTED
+        request.computed = cached
+
+    def computed(self, number: int, count: int) -> None:
+        """A request's next `count` tokens have KV."""
+        request = self.requests[number]
+        request.computed += count
+        if request.computed > request.prompt:
+            return
+        request.unsaved = True
+        if request.computed < request.prompt:
+            self.saw("chunked")
+
+    def append(self, number: int, token: int) -> None:
+        """A request got one more token, which has no KV yet."""
+        request = self.requests[number]
+        request.prefixes += self.tags.prefixes([token], request.prefixes[-1])
+        request.tokens.append(token)
+
+    def checkpoint(self, number: int) -> None:
+        """A request's chunk is in the tree; it decodes once its whole prompt is."""
+        request = self.requests[number]
+        request.unsaved = False
+        if request.computed == request.prompt:
+            request.phase = Phase.RUNNING
+
+    def leave(self, number: int, aborted: bool) -> None:
+        """A request is gone."""
+        request = self.requests.pop(number)
+        if aborted:
+            self.aborted.add(tuple(request.tokens[: request.prompt]))
+
+    def row_tags(self, number: int, start: int, stop: int, layer: int) -> list[int]:
+        """The tags of a span of a request's tokens at a layer."""
+        return [self.tags.tag(prefix, layer) for prefix in self.requests[number].prefixes[start:stop]]
+
+    def attended(self, number: int, start: int, layer: int) -> tuple[int, int]:
+        """The computed tokens that tokens from `start` on attend to at a layer."""
+        stop = self.requests[number].computed
+        return (max(0, start + 1 - self.config.window), stop) if self.swa_layers[layer] else (0, stop)
+
+    def name(self, tag: int) -> str:
+        """A row for people."""
+        if tag == 0:
+            return "nothing"
+        known = self.tags.tokens(tag)
+        if known is None:
+            return f"a row nobody wrote ({tag})"
+        tokens, layer = known
+        shown = " ".join(map(str, tokens[-6:]))
+        return f"the KV of token {len(tokens) - 1} after [{'... ' if len(tokens) > 6 else ''}{shown}] at layer {layer}"

@@ -1,0 +1,16 @@
+"""The oracles of the engine level, one file each. Order matters: the first to fire names the divergence."""
+
+from staleloc.sim.engine.checks import locks, owners, refusal, rows, structure, values
+from staleloc.sim.engine.step import EngineCheck
+
+__all__ = ["ENGINE_CHECKS"]
+
+ENGINE_CHECKS: tuple[EngineCheck, ...] = (
+    structure.CHECK,
+    owners.CHECK,
+    values.CHECK,
+    rows.CHECK,
+    locks.CHECK,
+    refusal.CHECK,
+)
+"""All of them, in the order in which they are asked."""

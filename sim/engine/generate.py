@@ -1,0 +1,163 @@
+"""Engine-level tapes out of choices: several requests over a tiny alphabet, in tiny pools.
+
+Prompts are built of pages of one repeated token, and new prompts go on from old ones, so prefixes
+really collide. Whether a step succeeds is the target's affair; the author assumes that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from staleloc.models.config import FULL, SWA, Config
+from staleloc.sim.choices import Choices
+from staleloc.sim.engine import events as ee
+from staleloc.sim.engine.play import MAX_TOKENS
+from staleloc.sim.events import Event
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile
+
+__all__ = ["generate_engine"]
+
+_WEIGHTS: dict[str, int] = {
+    ee.Evict.kind: 4, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 6, ee.Abort.kind: 3,
+    ee.Decode.kind: 12, ee.Flush.kind: 1,
+}  # fmt: skip
+"""How often an event is tried that is not simply the next step of a request."""
+
+
+def generate_engine(choices: Choices, profiles: Sequence[Profile]) -> Tape:
+    """An engine-level tape for a target with these profiles. It depends on nothing but the choices."""
+    config = _draw_config(choices, profiles)
+    length = choices.pick((24, 48, 96, 160))
+    author = _Author(choices, config)
+    return Tape(config, tuple(author.event() for _ in range(length)))
+
+
+def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
+    profile = choices.pick(profiles)
+    size = choices.pick(profile.page_sizes)
+    full_pages = choices.pick((6, 8, 12, 16) if size > 1 else (10, 16, 24, 32))
+    swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
+    host = profile.host and choices.chance(60)
+    return Config(
+        level="engine",
+        pool=profile.pool,
+        policy=choices.pick(profile.policies),
+        page_size=size,
+        full_size=full_pages * size,
+        swa_size=swa_pages * size,
+        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA))),
+        window=choices.pick((size, 2 * size)) if size > 1 else choices.pick((2, 4)),
+        need_sort=choices.chance(30),
+        dtype=choices.pick(profile.dtypes),
+        host_full_size=choices.pick((2, 4)) * full_pages * size if host else 0,
+        host_swa_size=choices.pick((2, 4)) * full_pages * size if host else 0,
+        write_policy=choices.pick(("write_through", "write_back")) if host else "write_through",
+    )
+
+
+@dataclass
+class _Draft:
+    """What the author believes of a request."""
+
+    tokens: tuple[int, ...]
+    computed: int = 0
+    admitted: bool = False
+    unsaved: bool = False
+
+
+class _Author:
+    """Writes the next event: mostly the next step of some request, sometimes something else."""
+
+    def __init__(self, choices: Choices, config: Config) -> None:
+        self.choices = choices
+        self.size = config.page_size
+        self.most = max(2, min(MAX_TOKENS // 2, config.full_size * 2 // 3))
+        self.drafts: dict[int, _Draft] = {}
+        self.prompts: list[tuple[int, ...]] = []
+        self.requests = choices.pick((2, 3, 4))
+        self.chunk = choices.pick((1, 2, 3)) * self.size
+        kinds = [kind for kind in _WEIGHTS if choices.chance(75)]
+        self.kinds = kinds or [ee.Decode.kind]
+
+    def event(self) -> Event:
+        """The next event."""
+        if self.choices.chance(60):
+            return self.step(self.choices.integer(0, self.requests - 1))
+        weights = [_WEIGHTS[kind] for kind in self.kinds]
+        return _OTHER[self.kinds[self.choices.weighted(weights)]](self)
+
+    def step(self, number: int) -> Event:
+        """What a request does next."""
+        draft = self.drafts.get(number)
+        if draft is None:
+            draft = self.drafts[number] = _Draft(self.prompt())
+            return ee.Arrive(number, draft.tokens)
+        if not draft.admitted:
+            draft.admitted = True
+            return ee.Admit(number)
+        if draft.unsaved:
+            draft.unsaved = False
+            return ee.Checkpoint(number)
+        if draft.computed < len(draft.tokens):
+            count = self.chunk if self.choices.chance(70) else len(draft.tokens)
+            draft.computed += count
+            draft.unsaved = True
+            return ee.Prefill(number, count)
+        return ee.Decode((number,), self.token())
+
+    def token(self) -> int:
+        return self.choices.integer(1, 2)
+
+    def prompt(self) -> tuple[int, ...]:
+        """A new prompt; most go on from a part of an earlier one."""
+        tokens: tuple[int, ...] = ()
+        if self.prompts and self.choices.chance(75):
+            tokens = self.choices.pick(self.prompts)
+            if self.choices.chance(40):
+                tokens = tokens[: self.choices.integer(1, len(tokens))]
+        for _ in range(self.choices.integer(0, 3)):
+            tokens += (self.token(),) * self.size
+        tokens += (self.token(),) * self.choices.integer(0, max(1, self.size - 1))
+        tokens = (tokens or (self.token(),))[: self.most]
+        tokens = tokens if len(tokens) > 1 else tokens * 2
+        self.prompts.append(tokens)
+        return tokens
+
+    def any_request(self) -> int:
+        return self.choices.pick(sorted(self.drafts)) if self.drafts else 0
+
+    def evict(self) -> Event:
+        full = self.choices.integer(0, 4) * self.size
+        return ee.Evict(full, self.choices.integer(0 if full else 1, 4) * self.size)
+
+    def evict_window(self) -> Event:
+        return ee.EvictWindow(self.any_request())
+
+    def transfer_done(self) -> Event:
+        return ee.TransferDone(self.choices.integer(1, 4))
+
+    def finish(self) -> Event:
+        return ee.Finish(self.gone())
+
+    def abort(self) -> Event:
+        return ee.Abort(self.gone())
+
+    def gone(self) -> int:
+        """A request that leaves. Its tokens, those decoded included, may come back as the start of a prompt."""
+        number = self.any_request()
+        draft = self.drafts.get(number)
+        if draft is not None and draft.computed >= len(draft.tokens) and not draft.unsaved:
+            del self.drafts[number]
+        return number
+
+    def decode(self) -> Event:
+        """A step of the whole batch."""
+        return ee.Decode(tuple(sorted(self.drafts)) or (0,), self.token())
+
+    def flush(self) -> Event:
+        return ee.Flush()
+
+
+_OTHER: dict[str, Callable[[_Author], Event]] = {kind: getattr(_Author, kind) for kind in _WEIGHTS}

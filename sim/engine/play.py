@@ -1,0 +1,171 @@
+"""From an engine-level event to the target's calls: the part of the scheduler.
+
+Each function returns False if the event does not apply now; it is then skipped, on any target and
+in any shrunk tape alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from staleloc.models.requests import Phase, Request
+from staleloc.sim.engine import events as ee
+from staleloc.sim.engine.step import EngineStep, Written
+from staleloc.sim.events import Event
+
+__all__ = ["MAX_TOKENS", "PLAY"]
+
+MAX_TOKENS = 96
+"""Tokens of a request at most; the engines' request tables here have room for 128."""
+
+
+def _get(step: EngineStep, number: int) -> Request | None:
+    return step.world.requests.get(number)
+
+
+def _arrive(step: EngineStep, event: ee.Arrive) -> bool:
+    if event.request in step.world.requests or not 1 < len(event.tokens) <= MAX_TOKENS:
+        return False
+    step.world.arrive(event.request, list(event.tokens))
+    return True
+
+
+def _admit(step: EngineStep, event: ee.Admit) -> bool:
+    request = _get(step, event.request)
+    if request is None or request.phase is not Phase.WAITING:
+        return False
+    admission = step.target.admit(event.request, request.tokens)
+    if admission is None:
+        return True
+    step.world.admit(event.request, admission.cached)
+    if admission.cached > admission.loaded:
+        step.world.saw("prefix_hit")
+    if admission.loaded:
+        step.world.saw("host_hit")
+    return True
+
+
+def _prefill(step: EngineStep, event: ee.Prefill) -> bool:
+    request = _get(step, event.request)
+    if request is None or request.phase is not Phase.ADMITTED or request.unsaved or event.count < 1:
+        return False
+    start = request.computed
+    count = min(event.count, request.prompt - start)
+    if step.target.prefill(event.request, count) is None:
+        _refuse(step, [(event.request, start, start + count)])
+        return True
+    step.world.computed(event.request, count)
+    _forward(step, [Written(event.request, start, start + count)])
+    return True
+
+
+def _decode(step: EngineStep, event: ee.Decode) -> bool:
+    ready = []
+    for number in dict.fromkeys(event.requests):
+        request = _get(step, number)
+        if request is not None and request.phase is Phase.RUNNING and len(request.tokens) < MAX_TOKENS:
+            ready.append(number)
+    if not ready:
+        return False
+    spans = [Written(number, (start := step.world.requests[number].computed), start + 1) for number in ready]
+    if step.target.decode(ready, [event.token] * len(ready)) is None:
+        _refuse(step, [(span.request, span.start, span.stop) for span in spans])
+        return True
+    for number in ready:
+        step.world.append(number, event.token)
+        step.world.computed(number, 1)
+    _forward(step, spans)
+    return True
+
+
+def _refuse(step: EngineStep, spans: list[tuple[int, int, int]]) -> None:
+    pages = step.world.config.pages
+    step.refused = sum(pages(stop) - pages(start) for _, start, stop in spans)
+    step.world.saw("refused")
+
+
+def _forward(step: EngineStep, spans: list[Written]) -> None:
+    """Every layer writes the batch's rows, then attention reads what it attends to."""
+    world, target = step.world, step.target
+    if target.pending():
+        world.saw("forward_over_flight")
+    for layer in range(len(world.config.layers)):
+        tags = [tag for span in spans for tag in world.row_tags(*span, layer)]
+        target.write([(span.request, span.start, span.stop) for span in spans], layer, tags)
+        for span in spans:
+            start, stop = world.attended(span.request, span.start, layer)
+            step.reads.append((span.request, start, layer, target.read(span.request, start, stop, layer)))
+    step.written = spans
+
+
+def _checkpoint(step: EngineStep, event: ee.Checkpoint) -> bool:
+    request = _get(step, event.request)
+    if request is None or not request.unsaved:
+        return False
+    step.target.checkpoint(event.request)
+    step.world.checkpoint(event.request)
+    return True
+
+
+def _evict_window(step: EngineStep, event: ee.EvictWindow) -> bool:
+    request = _get(step, event.request)
+    if request is None or not request.settled:
+        return False
+    step.target.evict_window(event.request)
+    return True
+
+
+def _finish(step: EngineStep, event: ee.Finish) -> bool:
+    request = _get(step, event.request)
+    if request is None or request.phase is not Phase.RUNNING:
+        return False
+    step.target.finish(event.request)
+    step.world.leave(event.request, aborted=False)
+    return True
+
+
+def _abort(step: EngineStep, event: ee.Abort) -> bool:
+    request = _get(step, event.request)
+    if request is None or not request.settled:
+        return False
+    step.target.abort(event.request)
+    step.world.leave(event.request, aborted=True)
+    return True
+
+
+def _evict(step: EngineStep, event: ee.Evict) -> bool:
+    step.target.evict(event.full, event.swa)
+    return True
+
+
+def _transfer_done(step: EngineStep, event: ee.TransferDone) -> bool:
+    pending = step.target.pending()
+    if not pending or event.count < 1:
+        return False
+    step.target.transfer_done(min(event.count, pending))
+    return True
+
+
+def _flush(step: EngineStep, event: ee.Flush) -> bool:
+    if any(request.phase is not Phase.WAITING for request in step.world.requests.values()) or step.target.pending():
+        return False
+    step.target.flush()
+    step.world.saw("flushed")
+    return True
+
+
+PLAY: dict[type[Event], Callable[[EngineStep, Any], bool]] = {
+    ee.Arrive: _arrive,
+    ee.Admit: _admit,
+    ee.Prefill: _prefill,
+    ee.Decode: _decode,
+    ee.Checkpoint: _checkpoint,
+    ee.EvictWindow: _evict_window,
+    ee.Finish: _finish,
+    ee.Abort: _abort,
+    ee.Evict: _evict,
+    ee.TransferDone: _transfer_done,
+    ee.Flush: _flush,
+}
+"""Event type -> play it, if it applies."""

@@ -1,0 +1,106 @@
+"""What an engine-level check is given: one event, the world, and the target's raw state after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from staleloc.models.engine import EngineWorld
+from staleloc.models.radix import Placed, place
+from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
+from staleloc.sim.events import Event
+from staleloc.sim.targets.base import FreeSlots, Rows
+from staleloc.sim.targets.engine import EngineTarget, NodeView, RequestView
+
+__all__ = ["EngineCheck", "EngineStep", "Written"]
+
+
+class Written(NamedTuple):
+    """A span of a request's tokens, written by the event."""
+
+    request: int
+    start: int
+    stop: int
+
+
+@dataclass
+class EngineStep:
+    """One engine-level event after the target has executed it.
+
+    Attributes:
+        written: spans whose KV the event wrote in every layer.
+        reads: what attention read back: request, start, layer and rows.
+        refused: pages of each pool that a refused allocation needed; None if nothing was refused.
+        tree, requests, mapping, free: the target's raw state after the event.
+    """
+
+    index: int
+    event: Event
+    world: EngineWorld
+    target: EngineTarget
+    written: list[Written] = field(default_factory=list)
+    reads: list[tuple[int, int, int, Rows]] = field(default_factory=list)
+    refused: int | None = None
+
+    @cached_property
+    def tree(self) -> list[NodeView]:
+        """The nodes after the event."""
+        return self.target.raw_tree()
+
+    @cached_property
+    def placed(self) -> list[Placed]:
+        """The nodes with their places in the tree."""
+        return place(self.tree)
+
+    @cached_property
+    def requests(self) -> dict[int, RequestView]:
+        """The admitted requests after the event."""
+        return self.target.raw_requests()
+
+    @cached_property
+    def mapping(self) -> list[int]:
+        """The raw table after the event."""
+        return self.target.raw_mapping()
+
+    @cached_property
+    def free(self) -> FreeSlots:
+        """The device pools' free lists after the event."""
+        return self.target.raw_free()
+
+    @cached_property
+    def host_free(self) -> FreeSlots:
+        """The host pools' free lists after the event."""
+        return self.target.raw_host_free()
+
+    @cached_property
+    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
+        """Device and host slots that queued transfers use."""
+        return self.target.in_flight()
+
+    @cached_property
+    def contents(self) -> list[Rows]:
+        """Raw rows of every layer's device slots."""
+        return [self.target.raw_contents(layer) for layer in range(len(self.world.config.layers))]
+
+    @cached_property
+    def host_contents(self) -> list[Rows]:
+        """Raw rows of every layer's host slots."""
+        return [self.target.raw_host_contents(layer) for layer in range(len(self.world.config.layers))]
+
+    def pages(self, slots: Sequence[int] | None) -> set[int]:
+        """The device pages of some slots."""
+        size = self.world.config.page_size
+        return {slot // size for slot in slots or ()}
+
+    def diverges(self, kind: str, check: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()) -> Divergence:
+        """A divergence at this event."""
+        return Divergence(kind, check, self.index, what, sentence, tuple(rows[:MAX_ROWS]), self.world.decisive)
+
+
+class EngineCheck(NamedTuple):
+    """One oracle of the engine level. It reads raw state only."""
+
+    name: str
+    run: Callable[[EngineStep], Divergence | None]

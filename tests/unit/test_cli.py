@@ -1,0 +1,221 @@
+"""The command line as a user meets it: what it prints, where, and with which exit code."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from staleloc.models.config import SWA, Config
+from staleloc.sim import events as ev
+from staleloc.sim.schema import summary_schema
+from staleloc.sim.tape import Tape, dumps, load
+
+COMMAND = [sys.executable, "-m", "staleloc.sim"]
+
+MUTANT = "memo-drop-invalidate-register-mapping"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a command in an empty folder."""
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120, encoding="utf-8"
+        )
+
+    return call
+
+
+@pytest.fixture
+def stale_tape(tmp_path: Path) -> Path:
+    """A tape on which `MUTANT` diverges."""
+    config = Config(policy="memo", full_size=2, swa_size=2, layers=(SWA,), window=2)
+    events = (
+        ev.Alloc(0, 1),
+        ev.BeginForward(((0, 0, 1),)),
+        ev.WriteKv(0),
+        ev.RegisterMapping(0, 0, 1),
+        ev.Translate("batch", 0, 0, 1),
+    )
+    path = tmp_path / "stale.json"
+    path.write_text(dumps(Tape(config, events)))
+    return path
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"[\d.]+ (events/s|s\b)", "N", text)
+
+
+def test_help_needs_no_torch() -> None:
+    program = (
+        "import sys; sys.argv = ['staleloc', '--help']\n"
+        "from staleloc.sim.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "assert 'torch' not in sys.modules and 'rich' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("nonsense", "No such command"),
+        ("fuzz --nonsense", "No such option"),
+        ("fuzz --target vllm", "unknown target 'vllm'"),
+        ("fuzz --target builtin:nonsense", "no policy 'nonsense'"),
+        ("fuzz --target sglang==not-a-version", "is not a version"),
+        ("fuzz --target sglang@/nowhere", "holds no sglang"),
+        ("fuzz --mutant nonsense", "no mutant 'nonsense'"),
+        ("fuzz --tapes 1 --seconds 1", "give one"),
+        ("fuzz --tapes 0", "--tapes"),
+        ("fuzz --seconds nan", "--seconds"),
+        ("fuzz --seconds -1", "--seconds"),
+        ("fuzz --workers 0", "--workers"),
+        ("fuzz --seed -1", "--seed"),
+        ("fuzz --json nowhere/summary.json", "cannot be written"),
+        ("fuzz --repro .", "is a directory"),
+        ("replay nonsense", "no scenario of that name"),
+        ("replay nowhere/tape.json", "cannot be read"),
+        ("targets show nonsense", "unknown target"),
+        ("targets add builtin", "names no SGLang"),
+    ],
+)
+def test_an_error_is_one_line(run: Run, words: str, says: str) -> None:
+    done = run(*words.split())
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"staleloc: [^\n]+\n", done.stderr)
+    assert says in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_found_out_before_the_campaign(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "staleloc-tapes").write_text("in the way")
+    done = run("fuzz", "--seconds", "60")
+    assert done.returncode == 2
+    assert "staleloc-tapes" in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("targets",), ("mutants",)])
+def test_a_group_alone_prints_its_help(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Usage: staleloc" in done.stdout
+
+
+def test_a_hostile_tape_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "tape.json").write_text('{"format": "staleloc-tape", "version": 1, "config": {}, "events": [{}]}')
+    done = run("replay", "tape.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("staleloc: tape.json: ")
+
+
+def test_the_builtin_is_clean(run: Run, tmp_path: Path) -> None:
+    done = run("fuzz", "--tapes", "48", "--workers", "1", "--json", "summary.json", "--repro", "repro.py")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "builtin, seed 0: no divergence"
+    assert re.fullmatch(r"48 tapes, \d+ events, \d+ events/s, \d+\.\d s", lines[1])
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    jsonschema.validate(summary, summary_schema())
+    assert (summary["verdict"], summary["tapes"], summary["seed"]) == ("clean", 48, 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_finding_is_reported_saved_and_replayed(run: Run, tmp_path: Path) -> None:
+    done = run("fuzz", "--mutant", MUTANT, "--tapes", "160", "--first", "--json", "summary.json", "--repro", "repro.py")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"stale-translation in builtin with mutant {MUTANT}, hybrid pool")
+    (saved,) = (tmp_path / "staleloc-tapes").iterdir()
+    assert re.fullmatch(rf"builtin-{MUTANT}-seed0-tape\d+-stale-translation\.json", saved.name)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    jsonschema.validate(summary, summary_schema())
+    (divergence,) = summary["divergences"]
+    provenance = load(saved).provenance
+    assert provenance is not None
+    assert {name: provenance[name] for name in ("target", "mutant", "seed", "class", "check")} == {
+        "target": "builtin",
+        "mutant": MUTANT,
+        "seed": 0,
+        "class": divergence["class"],
+        "check": divergence["check"],
+    }
+    assert (tmp_path / "repro.py").read_text().startswith("#!/usr/bin/env python3\n")
+    again = run("replay", str(saved), "--times", "20")
+    assert again.returncode == 1
+    assert again.stdout.endswith("verdicts equal: 20 replays, 20 stale-translation\n")
+    assert run("replay", str(saved), "--target", "builtin").returncode == 0
+
+
+def test_the_same_bytes_on_any_number_of_workers(run: Run) -> None:
+    words = ("fuzz", "--mutant", "free-repeats-page", "--tapes", "64", "--seed", "5", "--workers")
+    assert without_times(run(*words, "1").stdout) == without_times(run(*words, "3").stdout)
+
+
+def test_a_foreign_tape_is_fitted_and_says_so(run: Run, stale_tape: Path) -> None:
+    tape = load(stale_tape)
+    native = Config(**{**vars(tape.config), "policy": "native", "dtype": "float8_e4m3fn"})
+    stale_tape.write_text(dumps(Tape(native, tape.events)))
+    done = run("replay", stale_tape.name, "--target", "builtin:memo", "--mutant", MUTANT, "--json", "summary.json")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[:2] == [
+        "stale.json on builtin:memo: policy native is played as memo",
+        "stale.json on builtin:memo: dtype float8_e4m3fn is played as float32",
+    ]
+    summary = json.loads((stale_tape.parent / "summary.json").read_text())
+    jsonschema.validate(summary, summary_schema())
+    assert (summary["seed"], summary["tapes"], summary["events"]) == (None, 1, 5)
+
+
+def test_a_tape_against_the_contract_is_one_line(run: Run, stale_tape: Path) -> None:
+    tape = load(stale_tape)
+    stale_tape.write_text(dumps(Tape(tape.config, (*tape.events, ev.WriteKv(7)))))
+    done = run("replay", stale_tape.name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"staleloc: event 6 \(write_kv\) cannot be played: [^\n]+\n", done.stderr)
+
+
+def test_targets_and_mutants_are_listed(run: Run) -> None:
+    assert "builtin:first_layer" in run("targets", "list").stdout
+    assert "takes a translation made up front" in run("targets", "show", "builtin").stdout
+    assert re.search(rf"^{MUTANT} +builtin +\w", run("mutants", "list").stdout, re.MULTILINE)
+
+
+def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
+    reader = subprocess.Popen(
+        [*COMMAND, "mutants", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
+    )
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    reader.stdout.close()
+    assert reader.stderr.read() == b""
+    reader.stderr.close()
+    assert reader.wait(60) == 0
+
+
+def test_an_interrupted_campaign_reports(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "fuzz", "--mutant", "free-repeats-page", "--seconds", "600", "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "double-free in builtin" in out
+    assert re.search(r"^\d+ tapes, ", out, re.MULTILINE)
+    assert err == "staleloc: interrupted; these are the results so far\n"
