@@ -64,7 +64,7 @@ def fuzz(target: str, seed: int, budget: Budget, workers: int, mutant: str | Non
     assert outputs.folder is not None
     release = release_of(target)
     with progress() as show:
-        outcome = fuzzing.find(target, seed, budget, workers, mutant, release, show)
+        outcome = fuzzing.find(target, seed, budget, workers, mutant, release, progress=show)
     results = outcome.results
     for finding, seconds in zip(outcome.findings, outcome.shrink_seconds, strict=True):
         _report(finding, str(save(finding, outputs.folder)), seconds)
@@ -77,10 +77,11 @@ def fuzz(target: str, seed: int, budget: Budget, workers: int, mutant: str | Non
         tapes=results.tapes,
         events=results.events,
         seconds=results.seconds,
+        profiles=results.profiles,
         seen=results.seen,
         diverged=results.diverged,
     )
-    say(summary.text(results.profiles), newline=False)
+    say(summary.text(), newline=False)
     for note in results.notes:
         warn(note)
     outputs.write(summary)
@@ -119,6 +120,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
             tapes=times,
             events=played.events,
             seconds=played.seconds,
+            profiles=[profile for profile in played.profiles if profile.level == tape.config.level],
             seen=played.seen,
             diverged=times - played.verdicts[None],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from staleloc.models.situations import SITUATIONS
+from staleloc.models.situations import ENGINE_SITUATIONS, SITUATIONS
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["possible"]
@@ -65,12 +65,17 @@ _ALSO: dict[str, Callable[[Profile], bool]] = {
 
 
 def possible(profiles: Iterable[Profile]) -> list[str]:
-    """Situations that a campaign over these profiles can reach, in the order of `SITUATIONS`."""
+    """Situations that a campaign over these profiles can reach, in the order in which they are listed."""
     known = list(profiles)
-    return [name for name in SITUATIONS if any(_reachable(name, profile) for profile in known)]
+    reachable = [name for name in SITUATIONS if any(_reachable(name, profile) for profile in known)]
+    if any(profile.level == "engine" for profile in known):
+        reachable += ENGINE_SITUATIONS
+    return reachable
 
 
 def _reachable(situation: str, profile: Profile) -> bool:
+    if profile.level != "allocator":
+        return False
     groups = (group.split() for group in _NEEDS.get(situation, ()))
     also = _ALSO.get(situation)
     return all(not profile.events.isdisjoint(group) for group in groups) and (also is None or also(profile))

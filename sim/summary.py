@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staleloc.models.situations import SITUATIONS
 from staleloc.sim.explain import fact, sentence
 from staleloc.sim.finding import Finding
 from staleloc.sim.report import columns
@@ -28,6 +27,7 @@ class Summary:
         target: the target's name.
         release: the engine's release, or None.
         seed: the campaign's seed; None for a replay.
+        profiles: how the target was driven.
         seen: situation -> how often it happened.
         diverged: tapes that diverged; `findings` holds one a bug.
     """
@@ -39,6 +39,7 @@ class Summary:
     tapes: int
     events: int
     seconds: float
+    profiles: Sequence[Profile]
     seen: Mapping[str, int]
     diverged: int
 
@@ -59,10 +60,10 @@ class Summary:
             "events": self.events,
             "seconds": round(self.seconds, 3),
             "events_per_second": round(self.events_per_second, 1),
-            "situations": {name: self.seen.get(name, 0) for name in SITUATIONS},
+            "situations": {name: self.seen.get(name, 0) for name in possible(self.profiles)},
         }
 
-    def text(self, profiles: Iterable[Profile]) -> str:
+    def text(self) -> str:
         """The summary in lines: what was found, how much was played, which situations were reached."""
         bugs = f"{len(self.findings)} divergence{'s' * (len(self.findings) != 1)}" if self.findings else "no divergence"
         of = f" in {self.diverged} tapes" if self.diverged else ""
@@ -70,8 +71,8 @@ class Summary:
             f"{self.target}, seed {self.seed}: {bugs}{of}",
             f"{self.tapes} tapes, {self.events} events, {self.events_per_second:.0f} events/s, {self.seconds:.1f} s",
         ]
-        reachable = possible(profiles)
-        seen = [name for name in SITUATIONS if self.seen.get(name)]
+        reachable = possible(self.profiles)
+        seen = [name for name in reachable if self.seen.get(name)]
         never = [name for name in reachable if name not in seen]
         lines.append(f"situations: {len(reachable) - len(never)} of {len(reachable)} seen")
         cells = [cell for name in seen for cell in (name, str(self.seen[name]))]

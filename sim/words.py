@@ -40,12 +40,19 @@ def config_words(config: Config) -> str:
 
 def steps(tape: Tape) -> list[str]:
     """What each event does, without its name."""
+    if tape.config.level != "allocator":
+        return [_plain(event) for event in tape.events]
     ledger = Ledger(tape.config)
     words = []
     for event in tape.events:
         words.append(_WORDS[type(event)](ledger, event))
         ledger.apply(event)
     return words
+
+
+def _plain(event: ev.Event) -> str:
+    """An event's fields as they are."""
+    return ", ".join(f"{name} {value}" for name, value in event.arguments().items())
 
 
 def _span(request: int, start: int, stop: int) -> str:

@@ -7,10 +7,10 @@ import pytest
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
-from staleloc.sim.legality import find_violation
 from staleloc.sim.divergence import Divergence, LocRow
 from staleloc.sim.drive import drive
 from staleloc.sim.finding import Finding, Origin
+from staleloc.sim.legality import find_violation
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
 from staleloc.sim.report import render

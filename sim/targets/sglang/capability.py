@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
 from staleloc.sim.targets.tags import DTYPES
 
-__all__ = ["dsv4_profile", "has_cached_loc", "hybrid_profile"]
+__all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile"]
 
 _NO_METHOD = {
     "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
@@ -80,4 +81,26 @@ def dsv4_profile(allocator_class: Any, root: Path) -> Profile:
         missing=missing,
         all_swa=True,
         restores_mapping=False,
+    )
+
+
+def engine_profile(root: Path) -> Profile | None:
+    """The profile of whole requests over ``UnifiedRadixCache``, or None if these sources have none.
+
+    Args:
+        root: the folder that contains the ``sglang`` package.
+    """
+    if not (root / "sglang" / "srt" / "mem_cache" / "unified_radix_cache.py").is_file():
+        return None
+    missing = {"transfer_done": "no host tier"}
+    return Profile(
+        level="engine",
+        pool="hybrid",
+        policies=("native",),
+        page_sizes=(1, 4, 16),
+        dtypes=("float32",),
+        events=frozenset(event.kind for event in ENGINE_EVENTS).difference(missing),
+        missing=missing,
+        restores_mapping=False,
+        host=False,
     )

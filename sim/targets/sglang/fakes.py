@@ -6,6 +6,9 @@ Everything else a stubbed module is asked for stays a stub and fails when used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+
+from staleloc.sim.targets.sglang.engine_settings import attention_backends, current_settings
 
 __all__ = ["FAKES", "Fake", "fake_names"]
 
@@ -35,13 +38,43 @@ def _nothing(*_args: object, **_kwargs: object) -> dict[str, object]:
     return {}
 
 
+class _Quiet:
+    """Stands for a record of times that nobody reads."""
+
+    def __init__(self, **_facts: object) -> None:
+        pass
+
+    def set_metrics_collector(self, _collector: object) -> None:
+        pass
+
+    def set_scheduler_recv_time(self) -> None:
+        pass
+
+
+class _Hidden(Enum):
+    """Stands for ``CaptureHiddenMode``: requests want no hidden states."""
+
+    NULL = 0
+
+
 _CAPTURE = "asked in every KV write: is a CUDA graph being captured"
+_SETTINGS = "settings of the server, one object for all"
 
 FAKES: tuple[Fake, ...] = (
     Fake("sglang.srt.plugins", "load_plugins_by_group", _nothing, "no platform plugins"),
     Fake("sglang.srt.model_executor.cuda_graph_runner", "get_is_capture_mode", _no, _CAPTURE),
     Fake("sglang.srt.model_executor.runner", "get_is_capture_mode", _no, _CAPTURE),
-)
+    Fake("sglang.srt.disaggregation.utils", "FAKE_BOOTSTRAP_HOST", "2.2.2.2", "compared with a request's, which is None"),
+    Fake("sglang.srt.model_executor.forward_batch_info", "CaptureHiddenMode", _Hidden, "a request asks for none"),
+    Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
+    Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
+    Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),
+    *(
+        Fake("sglang.srt.runtime_context", f"get_{topic}", current_settings, _SETTINGS)
+        for topic in ("disagg", "exec", "memory", "model", "observability", "parallel", "schedule", "server_args",
+                      "serving", "spec")
+    ),
+)  # fmt: skip
 
 
 def fake_names() -> dict[str, dict[str, object]]:

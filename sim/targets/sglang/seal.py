@@ -31,10 +31,15 @@ ALLOWED = (
     "sglang.kernels.ops.kvcache.cache_move",
     "sglang.kernels.ops.memory",
     "sglang.srt.constants",
+    "sglang.srt.dllm.mixin.req",
     "sglang.srt.environ",
     "sglang.srt.layers.quantization.fp4_kv_cache_quant_method",
+    "sglang.srt.managers.cache_controller",
+    "sglang.srt.managers.schedule_batch",
+    "sglang.srt.managers.schedule_policy",
     "sglang.srt.mem_cache",
     "sglang.srt.platforms",
+    "sglang.srt.session",
     "sglang.srt.utils",
 )
 """Modules, with all below them, that are executed from the release."""

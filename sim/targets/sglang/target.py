@@ -14,6 +14,8 @@ from staleloc.sim.targets.base import Batch, Profile, Rows, TargetError
 from staleloc.sim.targets.sglang import capability, drift, leaves
 from staleloc.sim.targets.sglang.allocator import AllocatorDriver
 from staleloc.sim.targets.sglang.dsv4 import Dsv4Pool
+from staleloc.sim.targets.sglang.engine import EngineDriver
+from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.environment import ENVIRONMENT
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
 from staleloc.sim.targets.sglang.fetch import Release
@@ -27,7 +29,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver):
+class SglangTarget(AllocatorDriver, EngineDriver):
     """See `Target`.
 
     Attributes:
@@ -42,6 +44,7 @@ class SglangTarget(AllocatorDriver):
         self.fakes: tuple[Fake, ...] = FAKES
         self._allocator_class = allocator_class
         self._pools: dict[str, HybridPool | Dsv4Pool] = {}
+        self._engine: EngineRelease | None = None
 
     def offer(self, profile: Profile, pool: HybridPool | Dsv4Pool) -> None:
         """Add one way to be driven, after building one cache of each kind of page to see that it fits.
@@ -63,6 +66,10 @@ class SglangTarget(AllocatorDriver):
             self.build(config)
             drift.check_state(self.name, self.allocator, self.kv, config)
 
+    def offer_engine(self, profile: Profile) -> None:
+        """Add one way to be driven at the engine level. Its part of the release is imported when first built."""
+        self.profiles += (profile,)
+
     def build(self, config: Config) -> None:
         """See `Target.build`."""
         if config.pool not in self._pools:
@@ -82,6 +89,14 @@ class SglangTarget(AllocatorDriver):
         self._arena = Arena()
         self._copies: dict[int, Any] = {}
         self._loc = torch.empty(0, dtype=torch.int64)
+        if config.level == "engine":
+            self.attach_engine(self._engine_release(), config, self._pool, kv, allocator)
+
+    def _engine_release(self) -> EngineRelease:
+        """The release's code at the engine level, imported when it is first needed."""
+        if self._engine is None:
+            self._engine = EngineRelease()
+        return self._engine
 
     def begin_forward(self, batch: Batch) -> None:
         """See `Target.begin_forward`."""
@@ -195,4 +210,7 @@ def _load(release: Release) -> SglangTarget:
     )
     if dsv4 is not None:
         target.offer(capability.dsv4_profile(allocator_class, release.root), Dsv4Pool(dsv4))
+    engine = capability.engine_profile(release.root)
+    if engine is not None:
+        target.offer_engine(engine)
     return target

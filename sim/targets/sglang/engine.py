@@ -1,0 +1,206 @@
+"""Whole requests against a release's own tree, allocator and scheduler steps. See `EngineTarget`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from staleloc.models.config import Config
+from staleloc.sim.targets.base import FreeSlots, Rows
+from staleloc.sim.targets.engine import Admission, NodeView, RequestView
+from staleloc.sim.targets.sglang.engine_batch import held, hold
+from staleloc.sim.targets.sglang.engine_release import EngineRelease
+from staleloc.sim.targets.sglang.engine_settings import SETTINGS
+from staleloc.sim.targets.sglang.hybrid import HybridPool
+from staleloc.sim.targets.sglang.tree import view_nodes
+
+__all__ = ["EngineDriver"]
+
+MAX_REQUESTS = 64
+
+
+class EngineDriver:
+    """Requests in, the release's scheduler steps, locs out.
+
+    Attributes:
+        tree: the release's ``UnifiedRadixCache``.
+        rows: its ``ReqToTokenPool``.
+        requests: admitted requests, each an instance of its ``Req``.
+    """
+
+    tree: Any
+    rows: Any
+    requests: dict[int, Any]
+
+    def attach_engine(
+        self, release: EngineRelease, config: Config, pool: HybridPool, kv: Any, allocator: Any
+    ) -> None:
+        """Build the rest of an engine around an empty pool and allocator, and drive it from now on.
+
+        Args:
+            release: the release's code.
+            config: the shape of the cache.
+            pool: the adapter of the KV pool, which built `kv`.
+            kv: the release's KV pool.
+            allocator: its allocator.
+        """
+        SETTINGS.page_size = config.page_size
+        self._config, self._release, self._kv_pool = config, release, pool
+        self._kv, self._tokens = kv, allocator
+        self.rows = release.rows(MAX_REQUESTS, config.full_size + config.page_size)
+        # A token attends to itself and to as many before it; the release counts the latter.
+        self.tree = release.tree(config, self.rows, allocator, max(1, config.window - 1))
+        self.requests = {}
+        self._forward: list[tuple[int, int, int]] = []
+
+    def admit(self, request: int, tokens: list[int]) -> Admission | None:
+        """See `EngineTarget.admit`."""
+        if len(self.requests) == MAX_REQUESTS:
+            return None
+        entry = self._release.request(request, tokens)
+        entry.init_next_round_input(self.tree)
+        self._release.lock(self.tree, entry)
+        self.requests[request] = entry
+        return Admission(self._release.prefix(entry), 0)
+
+    def prefill(self, request: int, count: int) -> list[int] | None:
+        """See `EngineTarget.prefill`."""
+        entry = self.requests[request]
+        start = self._release.prefix(entry)
+        stop = start + count
+        if not self._room(self._pages(stop) - self._pages(start), count):
+            return None
+        self._release.begin_chunk(entry, start, stop)
+        batch = self._release.batch_class(self.tree, [entry], (start, stop))
+        locs: list[int] = self._release.allocation.alloc_for_extend(batch)[0].tolist()
+        for name in ("kv_committed_len", "kv_allocated_len"):
+            hold(entry, name, stop)
+        return locs
+
+    def _pages(self, tokens: int) -> int:
+        return -(-tokens // self._config.page_size)
+
+    def _room(self, pages: int, count: int) -> bool:
+        """Evict as an allocation of `count` tokens of one request does, and see whether its pages are there."""
+        page_size = self._config.page_size
+        estimate = count if page_size == 1 else count + page_size
+        self._release.common.evict_from_tree_cache(self.tree, estimate)
+        free: int = min(self._tokens.full_available_size(), self._tokens.swa_available_size())
+        return free >= pages * page_size
+
+    def decode(self, requests: list[int], tokens: list[int]) -> list[int] | None:
+        """See `EngineTarget.decode`."""
+        entries = [self.requests[request] for request in requests]
+        batch = self._release.batch_class(self.tree, entries)
+        if not batch.check_decode_mem():
+            return None
+        for entry, token in zip(entries, tokens, strict=True):
+            entry.output_ids.append(token)
+        lens = batch.seq_lens.tolist()
+        locs: list[int] = self._release.allocation.alloc_for_decode(batch, 1).tolist()
+        for entry, length in zip(entries, lens, strict=True):
+            entry.decode_batch_idx += 1
+            for name in ("kv_committed_len", "kv_allocated_len"):
+                hold(entry, name, length + 1)
+        return locs
+
+    def _row(self, entry: Any, start: int, stop: int) -> torch.Tensor:
+        return self.rows.req_to_token[held(entry, "req_pool_idx"), start:stop].to(torch.int64)
+
+    def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
+        """See `EngineTarget.write`."""
+        if layer == 0 or requests != self._forward:
+            self._forward = list(requests)
+            locs = torch.cat([self._row(self.requests[request], start, stop) for request, start, stop in requests])
+            self._kv_pool.begin(locs, self._tokens, precomputed=False)
+        self._kv_pool.write(layer, tags)
+
+    def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
+        """See `EngineTarget.read`."""
+        rows: Rows = self._kv_pool.read(layer, self._row(self.requests[request], start, stop), self._tokens)
+        return rows
+
+    def checkpoint(self, request: int) -> None:
+        """See `EngineTarget.checkpoint`."""
+        entry = self.requests[request]
+        self._release.checkpoint(self.tree, entry, held(entry, "kv_committed_len") == len(entry.origin_input_ids))
+
+    def evict_window(self, request: int) -> None:
+        """See `EngineTarget.evict_window`. The release does nothing before a request's first decode step."""
+        entry = self.requests[request]
+        steps = entry.decode_batch_idx
+        entry.decode_batch_idx = self._release.window_step(steps)
+        # The token that the last step sampled; its KV is not there yet.
+        entry.output_ids.append(0)
+        try:
+            self._release.batch_class(self.tree, [entry]).evict_windows()
+        finally:
+            entry.output_ids.pop()
+            entry.decode_batch_idx = steps
+
+    def finish(self, request: int) -> None:
+        """See `EngineTarget.finish`."""
+        entry = self.requests.pop(request)
+        entry.finished_reason = "length"
+        self._release.release(self.tree, entry, insert=True)
+
+    def abort(self, request: int) -> None:
+        """See `EngineTarget.abort`."""
+        entry = self.requests.pop(request)
+        if self._has_row(entry):
+            self._release.release(self.tree, entry, insert=False)
+        else:
+            self._release.unlock(self.tree, entry)
+
+    @staticmethod
+    def _has_row(entry: Any) -> bool:
+        if "req_pool_idx" in vars(entry):
+            return entry.req_pool_idx is not None
+        return entry.kv is not None and entry.kv.req_pool_idx is not None
+
+    def evict(self, full: int, swa: int) -> None:
+        """See `EngineTarget.evict`."""
+        self._release.evict(self.tree, full, swa)
+
+    def flush(self) -> None:
+        """See `EngineTarget.flush`."""
+        self.tree.reset()
+        self.rows.clear()
+        self._tokens.clear()
+
+    def raw_tree(self) -> list[NodeView]:
+        """See `EngineTarget.raw_tree`."""
+        return view_nodes(self.tree, self._release.unified.ComponentType)
+
+    def raw_requests(self) -> dict[int, RequestView]:
+        """See `EngineTarget.raw_requests`."""
+        return {request: self._view(entry) for request, entry in self.requests.items()}
+
+    def _view(self, entry: Any) -> RequestView:
+        if not self._has_row(entry):
+            prefix = tuple(entry.prefix_indices.tolist())
+            return RequestView(prefix, len(prefix), 0)
+        row = self._row(entry, 0, held(entry, "kv_allocated_len"))
+        return RequestView(
+            tuple(row.tolist()), held(entry, "cache_protected_len"), held(entry, "swa_evicted_seqlen")
+        )
+
+    def transfer_done(self, count: int) -> None:
+        """See `EngineTarget.transfer_done`."""
+
+    def pending(self) -> int:
+        """See `EngineTarget.pending`."""
+        return 0
+
+    def raw_host_free(self) -> FreeSlots:
+        """See `EngineTarget.raw_host_free`."""
+        return FreeSlots([], [])
+
+    def raw_host_contents(self, layer: int) -> Rows:
+        """See `EngineTarget.raw_host_contents`."""
+        return Rows([], [])
+
+    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
+        """See `EngineTarget.in_flight`."""
+        return FreeSlots([], []), FreeSlots([], [])

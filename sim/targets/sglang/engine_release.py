@@ -1,0 +1,140 @@
+"""A release's own code at the level of requests, and how this release wants to be called.
+
+Its scheduler is not run. What the scheduler does to one request is done here in the same order,
+by the same methods of ``Req``, ``ScheduleBatch`` and ``PrefillAdder``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from array import array
+from types import SimpleNamespace
+from typing import Any
+
+from staleloc.models.config import Config
+from staleloc.sim.targets.sglang.engine_batch import batch_class
+
+__all__ = ["EngineRelease"]
+
+_CACHE = "sglang.srt.mem_cache"
+
+
+class EngineRelease:
+    """The modules of the loaded release that the engine level needs.
+
+    Attributes:
+        unified: ``unified_radix_cache``.
+        allocation: the module that has ``alloc_for_extend`` and ``alloc_for_decode``.
+        common: ``mem_cache.common``.
+    """
+
+    def __init__(self) -> None:
+        self.unified: Any = importlib.import_module(f"{_CACHE}.unified_radix_cache")
+        self.common: Any = importlib.import_module(f"{_CACHE}.common")
+        # Allocation has its own module from 0.5.16.
+        moved = not hasattr(self.common, "alloc_for_extend")
+        self.allocation: Any = importlib.import_module(f"{_CACHE}.allocation") if moved else self.common
+        self._base: Any = importlib.import_module(f"{_CACHE}.base_prefix_cache")
+        self._params: Any = importlib.import_module(f"{_CACHE}.cache_init_params")
+        self._memory_pool: Any = importlib.import_module(f"{_CACHE}.memory_pool")
+        schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
+        policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
+        self._request_class = schedule.Req
+        self._adder_class = policy.PrefillAdder
+        self.batch_class = batch_class(schedule.ScheduleBatch)
+        self._every_nth = not hasattr(schedule.envs, "SGLANG_SWA_EVICTION_INTERVAL")
+        self._token_ids: Any = list
+        self._token_ids = type(self.request(0, [0]).output_ids)
+
+    def rows(self, requests: int, length: int) -> Any:
+        """A new ``req_to_token`` table."""
+        return self._memory_pool.ReqToTokenPool(requests, length, "cpu", False)
+
+    def tree(self, config: Config, rows: Any, allocator: Any, window: int) -> Any:
+        """A new, empty prefix tree with a full and an SWA component."""
+        kinds = self.unified.ComponentType
+        return self.unified.UnifiedRadixCache(self._params.CacheInitParams(
+            disable=False,
+            req_to_token_pool=rows,
+            token_to_kv_pool_allocator=allocator,
+            page_size=config.page_size,
+            sliding_window_size=window,
+            tree_components=(kinds.FULL, kinds.SWA),
+        ))  # fmt: skip
+
+    def request(self, request: int, tokens: list[int]) -> Any:
+        """A new request of the release's own class."""
+        ids = array("q", tokens) if self._token_ids is array else list(tokens)
+        return self._request_class(str(request), "", ids, SimpleNamespace(custom_params=None, max_new_tokens=1 << 20))
+
+    def window_step(self, steps: int) -> int:
+        """The number of decode steps at which the release evicts a window, for a request after this many.
+
+        Up to 0.5.13 it does so on every n-th step only, starting with the first; from 0.5.14 n is a setting that
+        `ENVIRONMENT` makes 1.
+        """
+        return min(steps, 1) if self._every_nth else steps
+
+    def lock(self, tree: Any, request: Any) -> None:
+        """Lock what an admitted request's match found."""
+        if hasattr(tree, "lock"):
+            request.lock = tree.lock(request.last_node)
+        else:
+            self._adder_class._req_inc_lock_ref(self._adder(tree), request)
+
+    def unlock(self, tree: Any, request: Any) -> None:
+        """Let go of the lock of a request that owns nothing else."""
+        if hasattr(tree, "lock"):
+            tree.unlock(request.lock)
+        else:
+            tree.dec_lock_ref(
+                request.last_node, self._base.DecLockRefParams(swa_uuid_for_lock=request.swa_uuid_for_lock)
+            )
+
+    @staticmethod
+    def _adder(tree: Any) -> Any:
+        return SimpleNamespace(tree_cache=tree, is_hybrid_swa=True)
+
+    @staticmethod
+    def prefix(request: Any) -> int:
+        """Tokens that are computed or cached: where the next chunk starts."""
+        if "prefix_len" in vars(request):
+            length: int = request.prefix_len
+            return length
+        return len(request.prefix_indices)
+
+    @staticmethod
+    def begin_chunk(request: Any, start: int, stop: int) -> None:
+        """Tell a request which tokens its next chunk covers."""
+        request.init_next_round_input()
+        names = vars(request)
+        if "extend_end" in names:
+            request.extend_end = stop
+        elif "extend_range" in names:
+            request.set_extend_range(start, stop)
+        else:
+            request.set_extend_input_len(stop - start)
+            if "fill_len" in names:
+                request.fill_len = stop
+            else:
+                request.fill_ids = request.fill_ids[:stop]
+
+    def checkpoint(self, tree: Any, request: Any, last: bool) -> None:
+        """Insert what is computed of the prompt."""
+        if hasattr(self.common, "checkpoint_kv_cache"):
+            self.common.checkpoint_kv_cache(request, tree)
+        elif last:
+            self.common.maybe_cache_unfinished_req(request, tree)
+        else:
+            self.common.maybe_cache_unfinished_req(request, tree, chunked=True)
+
+    def release(self, tree: Any, request: Any, insert: bool) -> None:
+        """Give everything back, inserted or not."""
+        if hasattr(self.common, "checkpoint_kv_cache"):
+            self.common.release_kv_cache(request, tree, checkpoint=insert)
+        else:
+            self.common.release_kv_cache(request, tree, is_insert=insert)
+
+    def evict(self, tree: Any, full: int, swa: int) -> None:
+        """Ask the tree for tokens of both pools."""
+        tree.evict(self._base.EvictParams(num_tokens=full, swa_num_tokens=swa))

@@ -1,0 +1,45 @@
+"""The server settings a release reads while it serves requests, given by one object whoever asks for them.
+
+Releases ask in different ways: one object up to 0.5.16, a namespace for each topic later. The
+names are the same, so one flat object answers all of them. A name that is not here fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staleloc.sim.targets.base import TargetError
+
+__all__ = ["SETTINGS", "Settings", "attention_backends", "current_settings"]
+
+
+class Settings:
+    """One server's settings; what depends on the cache under test is set when it is built."""
+
+    page_size: int = 1
+    attention_backend = "torch_native"
+    chunked_prefill_size = -1
+    speculative_algorithm = None
+    strip_thinking_cache = False
+    disaggregation_mode = "null"
+    dcp_enabled = False
+    dcp_size = 1
+    attn_dcp_size = 1
+    tp_rank = 0
+    extra_metric_labels = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise TargetError(f"the release asks for the server setting {name!r}; the adapter needs an update")
+
+
+SETTINGS = Settings()
+
+
+def current_settings(*_args: object) -> Settings:
+    """What every accessor of a release returns."""
+    return SETTINGS
+
+
+def attention_backends() -> tuple[str, str]:
+    """The backends of prefill and decode; with this one, rows of ``req_to_token`` are written with torch."""
+    return SETTINGS.attention_backend, SETTINGS.attention_backend
