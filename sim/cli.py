@@ -90,7 +90,7 @@ def fuzz(
     if tapes is None and seconds is None:
         seconds = DEFAULT_SECONDS
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    return cli_run.fuzz(target, seed, Budget(tapes, seconds, first), workers or os.cpu_count() or 1, mutant, outputs)
+    return cli_run.fuzz(target, seed, Budget(tapes, seconds, first), workers or _cpus(), mutant, outputs)
 
 
 @cli.command()
@@ -112,6 +112,11 @@ def replay(
     from staleloc.sim import cli_run
 
     return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None))
+
+
+def _cpus() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 cli.add_command(targets)

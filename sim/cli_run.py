@@ -68,10 +68,10 @@ def fuzz(target: str, seed: int, budget: Budget, workers: int, mutant: str | Non
     results = outcome.results
     for finding, seconds in zip(outcome.findings, outcome.shrink_seconds, strict=True):
         _report(finding, str(save(finding, outputs.folder)), seconds)
-    name = f"{target} with mutant {mutant}" if mutant else target
     summary = Summary(
-        target=name,
+        target=target,
         release=release,
+        mutant=mutant,
         seed=seed,
         findings=outcome.findings,
         tapes=results.tapes,
@@ -115,6 +115,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         Summary(
             target=target,
             release=release,
+            mutant=mutant,
             seed=None,
             findings=findings,
             tapes=times,

@@ -84,11 +84,12 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
     if change is not None and change > begin:
         before = [number for number in uses if number < change]
         if before:
+            later = "; one that starts at a later layer is" if tape.config.policy == "native" else ""
             return (
                 f"the forward of event {begin + 1} starts at layer 0; {_use(tape, before[0])} before the mapping "
                 f"changed at event {change + 1} ({tape.events[change].kind}), {last} after it. The engine gets here "
-                "when the mapping changes between two layers of one forward; a forward that starts at layer 0 after "
-                "the change translates anew and is not affected."
+                "when the mapping changes between two layers of one forward. A forward that starts at layer 0 after "
+                f"the change translates anew and is not affected{later}."
             )
         return (
             f"the forward of event {begin + 1} starts at layer 0 and asked nothing before the mapping changed at event "

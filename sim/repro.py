@@ -15,8 +15,9 @@ from staleloc.sim.repro_builtin import BuiltinDialect
 from staleloc.sim.repro_dialect import Dialect, Lines
 from staleloc.sim.repro_embed import LOADER, closure, embedded, renamed, stripped
 from staleloc.sim.repro_helpers import used_helpers
+from staleloc.sim.repro_release import traits
 from staleloc.sim.repro_sglang import ROOTS as SGLANG_ROOTS
-from staleloc.sim.repro_sglang import SglangDialect, traits
+from staleloc.sim.repro_sglang import SglangDialect
 from staleloc.sim.repro_steps import Steps
 from staleloc.sim.repro_verdict import last_step
 from staleloc.sim.targets.sglang.fetch import resolve
@@ -33,7 +34,7 @@ _MODULES = (
 )  # fmt: skip
 """Modules of the standard library that a script may use."""
 
-_ANY = "from typing import Any"
+_ANY = "from typing import Any, NoReturn"
 
 _NAMES = {
     "full": "full = collections.defaultdict(list)  # request -> full locs of its tokens",

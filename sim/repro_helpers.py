@@ -9,7 +9,7 @@ import ast
 import inspect
 import re
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = ["used_helpers"]
 
@@ -90,6 +90,12 @@ def wrong_grants(
     return wrong
 
 
+def give_up(why: str) -> NoReturn:
+    """End with exit code 2: nothing was found out."""
+    print(why, file=sys.stderr)
+    sys.exit(2)
+
+
 def open_release(argument: str | None) -> None:
     """Make a release importable: a folder, a wheel, or what is installed. Its KV-cache layer is imported for real;
     everything else it names is a stub that fails when used, so that a CPU and torch are enough."""
@@ -108,7 +114,7 @@ def open_release(argument: str | None) -> None:
     if argument is None:
         spec = importlib.util.find_spec("sglang")
         if spec is None or not spec.submodule_search_locations:
-            sys.exit("sglang is not installed; give the path of a wheel, of a checkout or of an unpacked wheel")
+            give_up("sglang is not installed; give the path of a wheel, of a checkout or of an unpacked wheel")
         root = Path(next(iter(spec.submodule_search_locations))).parent
     else:
         root = Path(argument)
@@ -119,7 +125,7 @@ def open_release(argument: str | None) -> None:
                 wheel.extractall(root, [name for name in wheel.namelist() if name.endswith(".py")])
         root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)
     if not (root / "sglang" / "srt" / "mem_cache").is_dir():
-        sys.exit(f"{root} holds no sglang/srt/mem_cache")
+        give_up(f"{root} holds no sglang/srt/mem_cache")
     os.environ.update(ENVIRONMENT)
     seal("sglang", root, fake_names(), transform=lambda module, source: MUTATED.get(module, source))
 
@@ -129,12 +135,13 @@ MUTATED: dict[str, str] = {}
 
 
 def used_helpers(text: str) -> list[str]:
-    """The sources of the functions above that `text` names."""
+    """The sources of the functions above that `text` names, and of those that they name."""
     source = inspect.getsource(sys.modules[__name__])
-    wanted = []
-    for node in ast.parse(source).body:
+    wanted: list[str] = []
+    for node in reversed(ast.parse(source).body):
         if isinstance(node, ast.FunctionDef) and node.name != "used_helpers" and re.search(rf"\b{node.name}\(", text):
             segment = ast.get_source_segment(source, node)
             assert segment is not None
-            wanted.append(segment)
+            wanted.insert(0, segment)
+            text += segment
     return wanted

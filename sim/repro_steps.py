@@ -6,14 +6,14 @@ contents of slots only where the last lines ask for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from staleloc.models.config import SWA
 from staleloc.sim import events as ev
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.ledger import Ledger
 from staleloc.sim.repro_dialect import Dialect, Lines
+from staleloc.sim.repro_expressions import Expressions, Span
 from staleloc.sim.tape import Tape
 
 __all__ = ["Steps"]
@@ -21,23 +21,18 @@ __all__ = ["Steps"]
 _WITH_SWA = frozenset({"mapping", "ownership", "conservation", "alias", "bounds", "contents", "mask"})
 _WITH_CONTENTS = frozenset({"contents", "mask"})
 
-Span = tuple[int, int, int]
 
-
-class Steps:
+class Steps(Expressions):
     """Writes one event after the other.
 
     Attributes:
-        ledger: the scheduler's books before the event that is written next.
-        batch: the running forward's spans.
         tags: tags of the last write.
+        grants: request, first position and count of what the last allocation or mapping handed out.
     """
 
     def __init__(self, tape: Tape, divergence: Divergence, dialect: Dialect) -> None:
-        self.config = tape.config
+        super().__init__(tape.config)
         self.dialect = dialect
-        self.ledger = Ledger(tape.config)
-        self.batch: tuple[ev.Span, ...] = ()
         self.tags: list[int] = []
         self.grants: list[tuple[int, int, int]] = []
         self._swa = divergence.check in _WITH_SWA
@@ -51,45 +46,7 @@ class Steps:
         self.ledger.apply(event)
         return lines
 
-    # Expressions
-
-    def locs(self, spans: Iterable[Span], book: str = "full") -> str:
-        """The locs of spans of requests, as an expression."""
-        parts = [f"{book}[{request}][{start}:{stop}]" for request, start, stop in spans if stop > start]
-        return " + ".join(parts) or "[]"
-
-    def mapped(self, request: int, start: int, stop: int, wanted: bool = True) -> list[Span]:
-        """The parts of a span whose tokens have (or lack) SWA slots."""
-        size = self.config.page_size
-        parts: list[Span] = []
-        for page, swa in zip(
-            self.ledger.page_range(start, stop), self.ledger.mapped(request, start, stop), strict=True
-        ):
-            low, high = max(start, page * size), min(stop, (page + 1) * size)
-            if swa != wanted:
-                continue
-            if parts and parts[-1][2] == low:
-                low = parts.pop()[1]
-            parts.append((request, low, high))
-        return parts
-
-    def attended(self, layer: int) -> list[Span]:
-        """What attention reads at a layer."""
-        last: dict[int, int] = {}
-        for request, _, stop in self.batch:
-            last[request] = max(stop, last.get(request, 0))
-        spans: list[Span] = []
-        for request, stop in last.items():
-            if self.config.layers[layer] == SWA:
-                spans += self.mapped(request, max(0, stop - self.config.window), stop)
-            else:
-                spans.append((request, 0, stop))
-        return spans
-
     # Allocation
-
-    def _last(self, requests: Iterable[int]) -> list[str]:
-        return [f"full[{request}][-1]" if self.ledger.length(request) else "-1" for request in requests]
 
     def _grant(self, items: list[tuple[int, int]], tail: int | None = None) -> Lines:
         """Enter what an allocation handed out; nothing if it does not fit."""
@@ -109,30 +66,23 @@ class Steps:
             at += count
         return lines
 
-    def swa_of(self, part: str, count: int, tail: int | None) -> str:
-        """The SWA locs that new full locs must have got, as an expression."""
-        if tail is None or tail == count:
-            return f"[table()[loc] for loc in {part}]"
-        head = f"[0] * {count - tail}"
-        return f"{head} + [table()[loc] for loc in {part}[{count - tail}:]]" if tail else head
-
     def _alloc(self, event: ev.Alloc) -> tuple[Lines, Lines]:
         return self.dialect.alloc(event.count), self._grant([(event.request, event.count)])
 
     def _extend(self, event: ev.AllocExtend) -> tuple[Lines, Lines]:
         prefix = [self.ledger.length(request) for request, _ in event.items]
         seq = [length + count for length, (_, count) in zip(prefix, event.items, strict=True)]
-        last = f"[{', '.join(self._last(request for request, _ in event.items))}]"
+        last = f"[{', '.join(self.last_locs(request for request, _ in event.items))}]"
         return self.dialect.alloc_extend(prefix, seq, last), self._grant(list(event.items))
 
     def _decode(self, event: ev.AllocDecode) -> tuple[Lines, Lines]:
         seq = [self.ledger.length(request) + 1 for request in event.requests]
-        last = f"[{', '.join(self._last(event.requests))}]"
+        last = f"[{', '.join(self.last_locs(event.requests))}]"
         return self.dialect.alloc_decode(seq, last), self._grant([(request, 1) for request in event.requests])
 
     def _tail(self, event: ev.AllocExtendSwaTail) -> tuple[Lines, Lines]:
         prefix = self.ledger.length(event.request)
-        (last,) = self._last([event.request])
+        (last,) = self.last_locs([event.request])
         calls = self.dialect.alloc_tail(prefix, prefix + event.count, last, event.tail)
         return calls, self._grant([(event.request, event.count)], event.tail)
 
@@ -212,13 +162,6 @@ class Steps:
     def _read(self, event: ev.ReadKv) -> tuple[Lines, Lines]:
         spans = self.attended(event.layer)
         return (self.dialect.read(event.layer, self.locs(spans)) if spans else []), []
-
-    def asked(self, event: ev.Translate) -> str:
-        """The locs that an event translates, as an expression."""
-        if event.source == "batch":
-            return f"batch[{event.start}:{event.stop}]"
-        locs = self.locs([(event.request, event.start, event.stop)])
-        return f"{locs} + [-1]" if event.source == "padded" else locs
 
     def _translate(self, event: ev.Translate) -> tuple[Lines, Lines]:
         return self.dialect.translate(event, self.asked(event), event.stop - event.start), []

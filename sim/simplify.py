@@ -11,6 +11,7 @@ from typing import Any
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.engine.simplify import ENGINE_SIMPLER
 
 __all__ = ["cost", "simpler_configs", "simpler_events"]
 
@@ -20,6 +21,7 @@ _STORAGES = ("fresh", "reused", "view")
 def cost(config: Config, events: tuple[ev.Event, ...]) -> tuple[int, ...]:
     """What a shrink makes smaller: events first, then the cache, then what the events ask for."""
     cache = config.page_size + len(config.layers) * 4 + config.full_size + config.swa_size + config.need_sort
+    cache += config.host_full_size + config.host_swa_size
     return len(events), cache, sum(map(_weight, events))
 
 
@@ -53,6 +55,8 @@ def simpler_configs(config: Config) -> Iterator[Config]:
             yield replace(config, page_size=smaller, full_size=full, swa_size=swa)
     if config.need_sort:
         yield replace(config, need_sort=False)
+    if config.host_full_size:
+        yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")
 
 
 def simpler_events(event: ev.Event) -> Iterator[ev.Event]:
@@ -128,6 +132,7 @@ def _batch(event: ev.BeginForward) -> Iterator[ev.Event]:
 
 
 _SIMPLER: dict[type[ev.Event], Callable[[Any], Iterator[ev.Event]]] = {
+    **ENGINE_SIMPLER,
     ev.Alloc: lambda event: _fields(event, count=1),
     ev.AllocExtend: _extend,
     ev.AllocDecode: _decode,

@@ -26,6 +26,7 @@ class Summary:
     Attributes:
         target: the target's name.
         release: the engine's release, or None.
+        mutant: the mutant's name, or None.
         seed: the campaign's seed; None for a replay.
         profiles: how the target was driven.
         seen: situation -> how often it happened.
@@ -34,6 +35,7 @@ class Summary:
 
     target: str
     release: str | None
+    mutant: str | None
     seed: int | None
     findings: Sequence[Finding]
     tapes: int
@@ -67,10 +69,13 @@ class Summary:
         """The summary in lines: what was found, how much was played, which situations were reached."""
         bugs = f"{len(self.findings)} divergence{'s' * (len(self.findings) != 1)}" if self.findings else "no divergence"
         of = f" in {self.diverged} tapes" if self.diverged else ""
+        defect = f" with mutant {self.mutant}" if self.mutant else ""
         lines = [
-            f"{self.target}, seed {self.seed}: {bugs}{of}",
+            f"{self.target}{defect}, seed {self.seed}: {bugs}{of}",
             f"{self.tapes} tapes, {self.events} events, {self.events_per_second:.0f} events/s, {self.seconds:.1f} s",
         ]
+        if len(self.findings) > 1:
+            lines += columns([_row(finding) for finding in self.findings])
         reachable = possible(self.profiles)
         seen = [name for name in reachable if self.seen.get(name)]
         never = [name for name in reachable if name not in seen]
@@ -82,6 +87,13 @@ class Summary:
         if never:
             lines.append(f"never seen: {', '.join(never)}")
         return "\n".join(lines) + "\n"
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    tape = finding.tape
+    length = f"{len(tape.events)} events"
+    last = f"up to {tape.events[-1].kind}" if tape.events else ""
+    return f"tape {finding.origin.index}", finding.divergence.kind, tape.config.pool, length, last
 
 
 def _divergence(finding: Finding) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from staleloc.models.config import FULL, SWA, Config
+from staleloc.models.config import FULL, Config
 from staleloc.sim.targets.base import V_MARK, Rows
 from staleloc.sim.targets.engine import EngineTarget, NodeView
 
@@ -35,7 +35,9 @@ def _expect(condition: bool, *facts: object) -> None:
         raise Broken(" ".join(map(str, facts)))
 
 
-def check(target: EngineTarget, config: Config, tags: Tags, texts: dict[int, list[int]], computed: dict[int, int]) -> None:
+def check(
+    target: EngineTarget, config: Config, tags: Tags, texts: dict[int, list[int]], computed: dict[int, int]
+) -> None:
     """Raise Broken if anything is wrong.
 
     Args:
@@ -52,7 +54,8 @@ def check(target: EngineTarget, config: Config, tags: Tags, texts: dict[int, lis
     own_swa = {r: [mapping[loc] for loc in view.row[max(view.shared, view.evicted) :]] for r, view in requests.items()}
     for r, view in requests.items():
         if view.evicted > view.shared:
-            _expect(not any(mapping[loc] for loc in view.row[view.shared : view.evicted]), "evicted but mapped", r, view)
+            given_up = [mapping[loc] for loc in view.row[view.shared : view.evicted]]
+            _expect(not any(given_up), "evicted but mapped", r, view, given_up)
         _expect(0 not in own_swa[r], "own token without SWA slot", r, view, own_swa[r])
     owned = [*(n.full for n in nodes if n.full), *own.values()]
     _partition("full", config.full_pages, free.full, owned, device_flight.full, page)
@@ -63,8 +66,8 @@ def check(target: EngineTarget, config: Config, tags: Tags, texts: dict[int, lis
         _partition("host full", config.host_full_size // page, host_free.full, owned, host_flight.full, page, first=0)
         owned = [n.host_swa for n in nodes if n.host_swa]
         _partition("host swa", config.host_swa_size // page, host_free.swa, owned, host_flight.swa, page, first=0)
-    live = {loc for n in nodes for loc in n.full or ()} | {loc for row in own.values() for loc in row}
-    loose = [loc for loc, swa in enumerate(mapping) if swa and loc not in live and loc // page not in {x // page for x in live}]
+    live = {loc // page for n in nodes for loc in n.full or ()} | {loc // page for row in own.values() for loc in row}
+    loose = [loc for loc, swa in enumerate(mapping) if swa and loc // page not in live]
     _expect(not loose, "unowned full locs with a mapping", loose)
     for node in nodes:
         if node.full is not None:
@@ -84,13 +87,16 @@ def check(target: EngineTarget, config: Config, tags: Tags, texts: dict[int, lis
                 _hold(rows, slots, paths[node.node], len(node.tokens), tags, layer, flight, ("host of", node))
     for r, view in requests.items():
         text = tuple(texts[r])
+        found = _walk(nodes, paths, text[: view.shared])
+        _expect(found is None or found == list(view.row[: view.shared]), "row and tree differ", r, view, found)
         _expect(len(view.row) >= computed[r] or not computed[r], "row is short", r, view, computed[r])
         for layer, kind in enumerate(config.layers):
             start = 0 if kind == FULL else max(view.shared, view.evicted)
             locs = view.row[start : computed[r]]
             slots = locs if kind == FULL else [mapping[loc] for loc in locs]
             flight = set(device_flight.full if kind == FULL else device_flight.swa)
-            _hold(contents[layer], slots, text[: start + len(locs)], len(locs), tags, layer, flight, ("request", r, view))
+            what = ("request", r, view)
+            _hold(contents[layer], slots, text[: start + len(locs)], len(locs), tags, layer, flight, what)
 
 
 def _paths(nodes: list[NodeView]) -> dict[int, tuple[int, ...]]:
@@ -99,6 +105,20 @@ def _paths(nodes: list[NodeView]) -> dict[int, tuple[int, ...]]:
         paths[node.node] = paths[node.parent] + node.tokens
     del paths[None]
     return paths  # type: ignore[return-value]
+
+
+def _walk(nodes: list[NodeView], paths: dict[int, tuple[int, ...]], text: tuple[int, ...]) -> list[int] | None:
+    """Full locs of the tree for these tokens; None if part of them is not on the device."""
+    locs: list[int] = []
+    for node in nodes:
+        path = paths[node.node]
+        start = len(path) - len(node.tokens)
+        if start < len(text) and path[: len(text)] == text[: len(path)]:
+            if node.full is None:
+                return None
+            locs[start:] = node.full[: len(text) - start]
+    _expect(len(locs) == len(text), "the tree does not hold", text)
+    return locs
 
 
 def _partition(
@@ -133,8 +153,8 @@ def _hold(rows: Rows, slots, path, length, tags, layer, flight, what) -> None:
         if slot in flight:
             continue
         wanted = tags.tag(tuple(path[: start + index + 1]), layer)
-        found = rows.keys[slot]
-        _expect(found == wanted, *what, "layer", layer, "position", start + index, "slot", slot, "holds", found, "not", wanted)
+        found, where = rows.keys[slot], ("layer", layer, "position", start + index, "slot", slot)
+        _expect(found == wanted, *what, *where, "holds", found, "not", wanted)
         _expect(rows.values is None or rows.values[slot] == wanted + V_MARK, "values differ", *what)
 
 
@@ -142,7 +162,8 @@ def _locks(nodes, paths, requests, texts, pending) -> None:
     shared = [tuple(texts[r][: view.shared]) for r, view in requests.items()]
     for node in nodes:
         path = paths[node.node]
-        wanted = sum(path[: len(text)] == text[: len(path)] and len(text) > len(path) - len(node.tokens) for text in shared)
+        start = len(path) - len(node.tokens)
+        wanted = sum(path[: len(text)] == text[: len(path)] and len(text) > start for text in shared)
         _expect(
             node.full_locks == wanted or (pending and node.full_locks > wanted),
             "full locks", node.full_locks, "wanted", wanted, node,

@@ -102,7 +102,7 @@ class Play:
                 rows = self.target.read(r, first, stop, layer)
                 wanted = [self.tags.tag(tuple(self.texts[r][: i + 1]), layer) for i in range(first, stop)]
                 if rows.keys != wanted or rows.values not in (None, [tag + V_MARK for tag in wanted]):
-                    raise Broken(f"forward of {r} reads {rows} at layer {layer}, positions {first}:{stop}, not {wanted}")
+                    raise Broken(f"{r} reads {rows} at layer {layer}, positions {first}:{stop}, not {wanted}")
         for r, _, stop in spans:
             self.computed[r] = stop
 

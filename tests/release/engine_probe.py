@@ -14,7 +14,7 @@ from engine_play import Play
 
 from staleloc.models.config import Config
 from staleloc.sim.targets.sglang.fetch import Release, resolve
-from staleloc.sim.targets.sglang.target import SglangTarget, load
+from staleloc.sim.targets.sglang.target import load
 
 
 def shape(draw: random.Random, host: str | None, policy: str) -> Config:

@@ -96,6 +96,7 @@ def test_a_script_tells_two_releases_apart(case: str, available: Callable[[str],
     shown = run(roots[faulty])
     assert (shown.returncode, shown.stderr) == (1, "")
     assert shown.stdout.startswith(line)
+    assert run(tmp_path).returncode == 2
     silent = run(roots[fixed])
     assert (silent.returncode, silent.stderr) == (0, "")
     assert silent.stdout.endswith("the bug does not show\n")

@@ -64,9 +64,7 @@ class Evictor:
                 self._demote(transfer.lock.node)
 
     def _has_room(self, full_pages: int, swa_pages: int) -> bool:
-        return (
-            full_pages <= self.allocator.full.available_pages() and swa_pages <= self.allocator.swa.available_pages()
-        )
+        return full_pages <= self.allocator.full.available_pages() and swa_pages <= self.allocator.swa.available_pages()
 
     def _is_evictable(self, node: Node) -> bool:
         return not node.full_locks and node.is_device_leaf

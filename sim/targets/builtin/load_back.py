@@ -9,7 +9,7 @@ from .eviction import Evictor
 from .swa import SwaAllocator
 from .transfers import Slots, Transfer, TransferQueue
 from .tree import PrefixTree
-from .tree_nodes import Lock
+from .tree_nodes import Lock, Node
 
 __all__ = ["LoadBack"]
 
@@ -17,9 +17,7 @@ __all__ = ["LoadBack"]
 class LoadBack:
     """Brings nodes from the host to the device."""
 
-    def __init__(
-        self, tree: PrefixTree, allocator: SwaAllocator, evictor: Evictor, transfers: TransferQueue
-    ) -> None:
+    def __init__(self, tree: PrefixTree, allocator: SwaAllocator, evictor: Evictor, transfers: TransferQueue) -> None:
         self.tree = tree
         self.allocator = allocator
         self.evictor = evictor
@@ -46,27 +44,30 @@ class LoadBack:
         fresh = iter(self._take_full(full_pages))
         for node in full_nodes:
             node.full = [next(fresh) for _ in node.tokens]
-        row[: lock.node.end] = torch.tensor([loc for node in path for loc in node.full or ()])
+        row[: lock.node.end] = torch.tensor(lock.node.prefix_locs())
+        # An answer for the row's former contents must not be served for the new ones.
+        self.allocator.policy.invalidate()
         swa = self._map_window(row[lock.since : lock.node.end])
         for node in swa_nodes:
             node.swa = swa[node.start - lock.since : node.end - lock.since]
-        loaded = [node for node in path if node in full_nodes or node in swa_nodes]
-        self.transfers.start(
-            Transfer(
-                to_host=False,
-                device=Slots(
-                    [loc for node in full_nodes for loc in node.full or ()],
-                    [loc for node in swa_nodes for loc in node.swa or ()],
-                ),
-                host=Slots(
-                    [slot for node in full_nodes for slot in node.host_full or ()],
-                    [slot for node in swa_nodes for slot in node.host_swa or ()],
-                ),
-                lock=self.tree.lock(lock.node, lock.since),
-                awaited=frozenset(loc for node in loaded for loc in node.full or ()),
-            )
+        self.transfers.start(self._transfer(lock, full_nodes, swa_nodes))
+        return sum(len(node.tokens) for node in path if node in full_nodes or node in swa_nodes)
+
+    def _transfer(self, lock: Lock, full_nodes: list[Node], swa_nodes: list[Node]) -> Transfer:
+        """The copy of these nodes' rows, with a lock of its own: the request may be gone before it is over."""
+        return Transfer(
+            to_host=False,
+            device=Slots(
+                [loc for node in full_nodes for loc in node.full or ()],
+                [loc for node in swa_nodes for loc in node.swa or ()],
+            ),
+            host=Slots(
+                [slot for node in full_nodes for slot in node.host_full or ()],
+                [slot for node in swa_nodes for slot in node.host_swa or ()],
+            ),
+            lock=self.tree.lock(lock.node, lock.since),
+            awaited=frozenset(loc for node in [*full_nodes, *swa_nodes] for loc in node.full or ()),
         )
-        return sum(len(node.tokens) for node in loaded)
 
     def _take_full(self, pages: int) -> list[int]:
         taken = self.allocator.full.take(pages)

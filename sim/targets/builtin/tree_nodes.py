@@ -63,6 +63,10 @@ class Node:
             yield node
             node = node.parent
 
+    def prefix_locs(self) -> list[int]:
+        """Full locs of every token up to its end. All of it is on the device."""
+        return [loc for node in [*self.path()][::-1] for loc in node.full or ()]
+
 
 @dataclass
 class Lock:

@@ -33,9 +33,7 @@ class EngineDriver:
     rows: Any
     requests: dict[int, Any]
 
-    def attach_engine(
-        self, release: EngineRelease, config: Config, pool: HybridPool, kv: Any, allocator: Any
-    ) -> None:
+    def attach_engine(self, release: EngineRelease, config: Config, pool: HybridPool, kv: Any, allocator: Any) -> None:
         """Build the rest of an engine around an empty pool and allocator, and drive it from now on.
 
         Args:
@@ -106,7 +104,8 @@ class EngineDriver:
         return locs
 
     def _row(self, entry: Any, start: int, stop: int) -> torch.Tensor:
-        return self.rows.req_to_token[held(entry, "req_pool_idx"), start:stop].to(torch.int64)
+        row: torch.Tensor = self.rows.req_to_token[held(entry, "req_pool_idx"), start:stop].to(torch.int64)
+        return row
 
     def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
         """See `EngineTarget.write`."""
@@ -179,12 +178,10 @@ class EngineDriver:
 
     def _view(self, entry: Any) -> RequestView:
         if not self._has_row(entry):
-            prefix = tuple(entry.prefix_indices.tolist())
+            prefix = tuple(self._release.matched(self.tree, entry))
             return RequestView(prefix, len(prefix), 0)
         row = self._row(entry, 0, held(entry, "kv_allocated_len"))
-        return RequestView(
-            tuple(row.tolist()), held(entry, "cache_protected_len"), held(entry, "swa_evicted_seqlen")
-        )
+        return RequestView(tuple(row.tolist()), held(entry, "cache_protected_len"), self._release.evicted(entry))
 
     def transfer_done(self, count: int) -> None:
         """See `EngineTarget.transfer_done`."""

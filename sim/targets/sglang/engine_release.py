@@ -1,7 +1,7 @@
 """A release's own code at the level of requests, and how this release wants to be called.
 
 Its scheduler is not run. What the scheduler does to one request is done here in the same order,
-by the same methods of ``Req``, ``ScheduleBatch`` and ``PrefillAdder``.
+by the same methods of ``Req`` and ``ScheduleBatch``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from staleloc.models.config import Config
-from staleloc.sim.targets.sglang.engine_batch import batch_class
+from staleloc.sim.targets.sglang.engine_batch import batch_class, held
 
 __all__ = ["EngineRelease"]
 
@@ -38,9 +38,7 @@ class EngineRelease:
         self._params: Any = importlib.import_module(f"{_CACHE}.cache_init_params")
         self._memory_pool: Any = importlib.import_module(f"{_CACHE}.memory_pool")
         schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
-        policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._request_class = schedule.Req
-        self._adder_class = policy.PrefillAdder
         self.batch_class = batch_class(schedule.ScheduleBatch)
         self._every_nth = not hasattr(schedule.envs, "SGLANG_SWA_EVICTION_INTERVAL")
         self._token_ids: Any = list
@@ -75,12 +73,15 @@ class EngineRelease:
         """
         return min(steps, 1) if self._every_nth else steps
 
-    def lock(self, tree: Any, request: Any) -> None:
-        """Lock what an admitted request's match found."""
+    @staticmethod
+    def lock(tree: Any, request: Any) -> None:
+        """Lock what an admitted request's match found, as ``PrefillAdder`` does."""
         if hasattr(tree, "lock"):
             request.lock = tree.lock(request.last_node)
-        else:
-            self._adder_class._req_inc_lock_ref(self._adder(tree), request)
+            return
+        request.swa_uuid_for_lock = tree.inc_lock_ref(request.last_node).swa_uuid_for_lock
+        if "skip_lock_node_ids" in vars(request):
+            request.skip_lock_node_ids = {}
 
     def unlock(self, tree: Any, request: Any) -> None:
         """Let go of the lock of a request that owns nothing else."""
@@ -92,16 +93,28 @@ class EngineRelease:
             )
 
     @staticmethod
-    def _adder(tree: Any) -> Any:
-        return SimpleNamespace(tree_cache=tree, is_hybrid_swa=True)
-
-    @staticmethod
     def prefix(request: Any) -> int:
         """Tokens that are computed or cached: where the next chunk starts."""
         if "prefix_len" in vars(request):
             length: int = request.prefix_len
             return length
         return len(request.prefix_indices)
+
+    @staticmethod
+    def matched(tree: Any, request: Any) -> list[int]:
+        """Full locs of the prefix of a request that has no row yet."""
+        found = request.prefix_indices if "prefix_indices" in vars(request) else tree.prefix_device_indices(request)
+        locs: list[int] = found.tolist()
+        return locs
+
+    def evicted(self, request: Any) -> int:
+        """Tokens from the front up to which a request gave up its SWA slots."""
+        kv = vars(request).get("kv")
+        if hasattr(kv, "get_evicted_seqlen"):
+            length: int = kv.get_evicted_seqlen(self.unified.ComponentType.SWA)
+        else:
+            length = held(request, "swa_evicted_seqlen")
+        return length
 
     @staticmethod
     def begin_chunk(request: Any, start: int, stop: int) -> None:

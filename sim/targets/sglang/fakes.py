@@ -64,7 +64,15 @@ FAKES: tuple[Fake, ...] = (
     Fake("sglang.srt.plugins", "load_plugins_by_group", _nothing, "no platform plugins"),
     Fake("sglang.srt.model_executor.cuda_graph_runner", "get_is_capture_mode", _no, _CAPTURE),
     Fake("sglang.srt.model_executor.runner", "get_is_capture_mode", _no, _CAPTURE),
-    Fake("sglang.srt.disaggregation.utils", "FAKE_BOOTSTRAP_HOST", "2.2.2.2", "compared with a request's, which is None"),
+    Fake("sglang.srt.disaggregation.utils", "FAKE_BOOTSTRAP_HOST", "2.2.2.2", "compared with a request's, None"),
+    *(
+        Fake("sglang.srt.hardware_backend.npu.dsv4.dsv4_common_hooks", name, _no, "does nothing except on an NPU")
+        for name in ("maybe_evict_dsv4_state", "maybe_evict_dsv4_state_on_swa")
+    ),
+    Fake(
+        "sglang.srt.layers.deep_gemm_wrapper.configurer", "DEEPGEMM_PAGED_SPARSE_MQA_LOGITS", False, "no such kernel here"
+    ),
+    Fake("sglang.srt.layers.attention.dsv4.unified_kv_gate", "is_unified_kv_triton", _no, "no such kernel here"),
     Fake("sglang.srt.model_executor.forward_batch_info", "CaptureHiddenMode", _Hidden, "a request asks for none"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),

@@ -30,13 +30,14 @@ Transform = Callable[[str, str], str]
 ALLOWED = (
     "sglang.kernels.ops.kvcache.cache_move",
     "sglang.kernels.ops.memory",
+    "sglang.srt.beam_search.batch_tail",
     "sglang.srt.constants",
+    "sglang.srt.disaggregation.kv_events",
     "sglang.srt.dllm.mixin.req",
     "sglang.srt.environ",
     "sglang.srt.layers.quantization.fp4_kv_cache_quant_method",
     "sglang.srt.managers.cache_controller",
     "sglang.srt.managers.schedule_batch",
-    "sglang.srt.managers.schedule_policy",
     "sglang.srt.mem_cache",
     "sglang.srt.platforms",
     "sglang.srt.session",
@@ -50,6 +51,9 @@ THIRD_PARTY = frozenset({"torch", "numpy", "pydantic", "pydantic_core", "psutil"
 
 ABSENT = frozenset({"aiter", "sgl_kernel", "torch_npu", "torchada"})
 """Packages of accelerators: their import fails, as it does on a machine without one, and the release has a way out."""
+
+_STUBBED = frozenset({"sgl_kernel.kvcacheio"})
+"""Parts of them that a release imports whatever the machine is; `leaves` replaces what is called."""
 
 
 class _Loader(SourceFileLoader):
@@ -135,7 +139,7 @@ def _guard(original: Callable[..., Any], third_party: frozenset[str]) -> Callabl
         top = name.partition(".")[0]
         if level or top in known or not (globals and str(globals.get("__name__", "")).startswith("sglang.")):
             return original(name, globals, locals, fromlist, level)
-        if top in ABSENT:
+        if top in ABSENT and name not in _STUBBED:
             raise ModuleNotFoundError(f"No module named {top!r}", name=top)
         module = stub(name)
         return module if fromlist else stub(top)

@@ -90,6 +90,7 @@ class SglangTarget(AllocatorDriver, EngineDriver):
         self._copies: dict[int, Any] = {}
         self._loc = torch.empty(0, dtype=torch.int64)
         if config.level == "engine":
+            assert isinstance(self._pool, HybridPool)
             self.attach_engine(self._engine_release(), config, self._pool, kv, allocator)
 
     def _engine_release(self) -> EngineRelease:

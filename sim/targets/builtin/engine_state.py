@@ -1,0 +1,121 @@
+"""The parts of the builtin engine put together, and its raw state for the checks."""
+
+from __future__ import annotations
+
+from staleloc.models.config import FULL, SWA, Config
+from staleloc.sim.targets.base import FreeSlots, Profile, Rows, TargetError
+from staleloc.sim.targets.engine import NodeView, RequestView
+from staleloc.sim.targets.tags import DTYPES, decode
+
+from .eviction import Evictor
+from .hicache import HostTier
+from .host_pool import HostPool
+from .insertion import Insertion
+from .load_back import LoadBack
+from .requests import Request, RequestTable
+from .target import BuiltinTarget
+from .transfers import TransferQueue
+from .tree import PrefixTree
+from .tree_nodes import Node
+from .tree_slots import TreeSlots
+
+__all__ = ["EngineState"]
+
+_EVENTS = (
+    *("arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort"),
+    *("evict", "transfer_done", "flush"),
+)
+
+_ENGINE = Profile(
+    level="engine",
+    pool="hybrid",
+    policies=("uncached", "memo"),
+    page_sizes=(1, 2, 4, 16),
+    dtypes=tuple(DTYPES),
+    events=frozenset(_EVENTS),
+    host=True,
+)
+
+
+class EngineState(BuiltinTarget):
+    """Pools and allocator of `BuiltinTarget`, with a prefix tree, a host tier and requests over them."""
+
+    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, _ENGINE)
+
+    _config: Config
+    _host: HostPool
+    _transfers: TransferQueue
+    _tree: PrefixTree
+    _slots: TreeSlots
+    _tier: HostTier
+    _evictor: Evictor
+    _insertion: Insertion
+    _load_back: LoadBack
+    _table: RequestTable
+    _requests: dict[int, Request]
+
+    def build(self, config: Config) -> None:
+        """See `Target.build` and `EngineTarget.build`: `config.level` says which it will be driven as."""
+        super().build(config)
+        if config.level != _ENGINE.level:
+            return
+        if config.pool != _ENGINE.pool or config.policy not in _ENGINE.policies:
+            raise TargetError(f"builtin has no engine on the {config.pool} pool with policy {config.policy}")
+        self._config = config
+        self._host = HostPool(config, self._pool.parts)
+        self._transfers = TransferQueue(self._pool, self._host)
+        self._tree = PrefixTree(config.page_size, config.window)
+        self._slots = TreeSlots(self._tree, self._allocator, self._host)
+        self._tier = HostTier(self._slots, self._host, self._transfers, config.write_policy == "write_back")
+        self._evictor = Evictor(self._slots, self._allocator, self._tier, self._transfers)
+        self._insertion = Insertion(self._tree, self._allocator)
+        self._load_back = LoadBack(self._tree, self._allocator, self._evictor, self._transfers)
+        self._table = RequestTable(config.full_size)
+        self._requests = {}
+
+    def pending(self) -> int:
+        """See `EngineTarget.pending`."""
+        return len(self._transfers.queued)
+
+    def raw_tree(self) -> list[NodeView]:
+        """See `EngineTarget.raw_tree`."""
+        return [_view(node) for node in self._tree.nodes()]
+
+    def raw_requests(self) -> dict[int, RequestView]:
+        """See `EngineTarget.raw_requests`."""
+        return {
+            request: RequestView(tuple(running.locs(0, running.length)), running.shared, running.evicted)
+            for request, running in self._requests.items()
+        }
+
+    def raw_host_free(self) -> FreeSlots:
+        """See `EngineTarget.raw_host_free`."""
+        return FreeSlots(list(self._host.free[FULL]), list(self._host.free[SWA]))
+
+    def raw_host_contents(self, layer: int) -> Rows:
+        """See `EngineTarget.raw_host_contents`."""
+        return decode(*self._host.layer_buffers(layer))
+
+    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
+        """See `EngineTarget.in_flight`. Nodes go on owning these slots."""
+        device, host = self._transfers.in_flight()
+        return FreeSlots(device.full, device.swa), FreeSlots(host.full, host.swa)
+
+
+def _view(node: Node) -> NodeView:
+    assert node.parent is not None
+    return NodeView(
+        node=node.name,
+        parent=node.parent.name if node.parent.parent is not None else None,
+        tokens=node.tokens,
+        full=_frozen(node.full),
+        swa=_frozen(node.swa),
+        host_full=_frozen(node.host_full),
+        host_swa=_frozen(node.host_swa),
+        full_locks=node.full_locks,
+        swa_locks=node.swa_locks,
+    )
+
+
+def _frozen(slots: list[int] | None) -> tuple[int, ...] | None:
+    return None if slots is None else tuple(slots)
