@@ -18,9 +18,18 @@ __all__ = ["Choices", "HypothesisChoices", "Source", "seeded"]
 
 T = TypeVar("T")
 
+_LAST = 4095
+"""One of so many answers is the last one. Few, so that tapes get long; 0 is what a shrinker tries first."""
+
 
 class Source(Protocol):
-    """Answers with an integer between `low` and `high`, both included."""
+    """Answers with an integer between `low` and `high`, both included.
+
+    Attributes:
+        simplifies: it looks for the simplest answers that show something, and may therefore end a tape early.
+    """
+
+    simplifies: bool
 
     def integer(self, low: int, high: int) -> int:
         """An integer in ``[low, high]``."""
@@ -34,6 +43,11 @@ class Choices:
 
     def __init__(self, source: Source) -> None:
         self.integer = source.integer
+        self._simplifies = source.simplifies
+
+    def more(self) -> bool:
+        """Whether to go on. A source that simplifies can end what it has seen enough of; no other does."""
+        return not self._simplifies or self.integer(0, _LAST) > 0
 
     def pick(self, options: Sequence[T]) -> T:
         """One of the options."""
@@ -54,6 +68,8 @@ class Choices:
 
 
 class _Seeded:
+    simplifies = False
+
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random
 
@@ -68,6 +84,8 @@ def seeded(seed: int, index: int) -> Choices:
 
 class HypothesisChoices:
     """Choices drawn through Hypothesis: ``Choices(HypothesisChoices(data))`` inside a ``@given(st.data())`` test."""
+
+    simplifies = True
 
     def __init__(self, data: DataObject) -> None:
         from hypothesis import strategies

@@ -32,6 +32,8 @@ def generate(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     author = _Author(choices, ledger, habits)
     tape: list[ev.Event] = []
     for _ in range(_PATIENCE * habits.length):
+        if not choices.more():
+            break
         event = author.propose()
         if event is None:
             continue

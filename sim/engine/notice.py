@@ -27,6 +27,9 @@ class Noticer:
             before = self._nodes.get(number)
             if before is not None:
                 self._changed(step, before, node)
+            parent = None if node.parent is None else now[node.parent]
+            if parent is not None and parent.node not in self._nodes and node.swa and parent.full and not parent.swa:
+                self._world.saw("split_across_window")
         self._transfers(step)
         self._rows(step)
         self._nodes, self._requests = now, step.requests
@@ -35,8 +38,6 @@ class Noticer:
         saw = self._world.saw
         if len(node.tokens) < len(before.tokens):
             saw("node_split")
-            if (before.swa is None) != (node.swa is None):
-                saw("split_across_window")
         if before.full and not node.full:
             saw("node_evicted")
             self._left[node.node] = before.full

@@ -168,4 +168,4 @@ def _locks(nodes, paths, requests, texts, pending) -> None:
             node.full_locks == wanted or (pending and node.full_locks > wanted),
             "full locks", node.full_locks, "wanted", wanted, node,
         )  # fmt: skip
-        _expect(0 <= node.swa_locks <= node.full_locks or node.full is None, "swa locks", node)
+        _expect(node.swa_locks <= node.full_locks or node.full is None, "swa locks", node)

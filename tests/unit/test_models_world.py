@@ -105,6 +105,7 @@ def test_the_head_of_a_tail_allocation_is_granted_no_swa_slots(paged: World) -> 
     actual = list(range(100, 120))
     grants = paged.grants([(1, 5)], [12, 13, 14, 15, 0], actual, 1)
     assert [grant.swa for grant in grants] == [0, 0, 0, 0, 100]
+    assert [grant.due for grant in grants] == [False, False, False, False, True]
 
 
 def test_a_loc_outside_the_table_is_granted_without_an_swa_slot(paged: World) -> None:
@@ -207,10 +208,10 @@ def test_what_is_freed_in_a_group_waits_for_its_end(world: World) -> None:
 
 
 def test_ending_a_group_that_is_not_open_frees_nothing(world: World) -> None:
-    """It is a situation worth reaching and changes nothing."""
+    """What the world holds is the same afterwards."""
     world.end_group()
     assert world.full.owner == {1: 0, 2: 0}
-    assert world.seen["idle_group_end"] == 1
+    assert world.full.free == {3, 4, 5, 6}
 
 
 def test_a_page_mapped_again_before_its_group_ends_keeps_its_new_slots(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
+from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE
 from staleloc.sim.targets.tags import DTYPES
 
 __all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile"]
@@ -92,15 +94,29 @@ def engine_profile(root: Path) -> Profile | None:
     """
     if not (root / "sglang" / "srt" / "mem_cache" / "unified_radix_cache.py").is_file():
         return None
-    missing = {"transfer_done": "no host tier"}
+    policies, missing = _cores(root)
+    missing["transfer_done"] = "no host tier"
+    kinds = frozenset(event.kind for event in ENGINE_EVENTS)
     return Profile(
         level="engine",
         pool="hybrid",
-        policies=("native",),
+        policies=policies,
         page_sizes=(1, 4, 16),
         dtypes=("float32",),
-        events=frozenset(event.kind for event in ENGINE_EVENTS).difference(missing),
+        events=kinds.difference(missing),
         missing=missing,
         restores_mapping=False,
         host=False,
     )
+
+
+def _cores(root: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The tree cores of a release as policies, and why one of them is left out."""
+    folder = root / "sglang" / "srt" / "mem_cache" / "rust_tree_core"
+    if not folder.is_dir():
+        return ("native",), {}
+    if any((folder / f"mem_cache{suffix}").is_file() for suffix in EXTENSION_SUFFIXES):
+        return (PYTHON_CORE, RUST_CORE), {}
+    return (PYTHON_CORE,), {
+        RUST_CORE: "no extension module of it for this interpreter; the wheel has one for CPython 3.11 on Linux x86-64"
+    }

@@ -13,7 +13,7 @@ from staleloc.sim.targets.sglang.engine_batch import held, hold
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.engine_settings import SETTINGS
 from staleloc.sim.targets.sglang.hybrid import HybridPool
-from staleloc.sim.targets.sglang.tree import view_nodes
+from staleloc.sim.targets.sglang.tree import view
 
 __all__ = ["EngineDriver"]
 
@@ -49,6 +49,7 @@ class EngineDriver:
         self.rows = release.rows(MAX_REQUESTS, config.full_size + config.page_size)
         # A token attends to itself and to as many before it; the release counts the latter.
         self.tree = release.tree(config, self.rows, allocator, max(1, config.window - 1))
+        self._view = view(self.tree, release.unified.ComponentType)
         self.requests = {}
         self._forward: list[tuple[int, int, int]] = []
 
@@ -124,6 +125,7 @@ class EngineDriver:
         """See `EngineTarget.checkpoint`."""
         entry = self.requests[request]
         self._release.checkpoint(self.tree, entry, held(entry, "kv_committed_len") == len(entry.origin_input_ids))
+        self._view.inserted(self._text(entry))
 
     def evict_window(self, request: int) -> None:
         """See `EngineTarget.evict_window`. The release does nothing before a request's first decode step."""
@@ -143,6 +145,7 @@ class EngineDriver:
         entry = self.requests.pop(request)
         entry.finished_reason = "length"
         self._release.release(self.tree, entry, insert=True)
+        self._view.inserted(self._text(entry))
 
     def abort(self, request: int) -> None:
         """See `EngineTarget.abort`."""
@@ -151,6 +154,10 @@ class EngineDriver:
             self._release.release(self.tree, entry, insert=False)
         else:
             self._release.unlock(self.tree, entry)
+
+    @staticmethod
+    def _text(entry: Any) -> list[int]:
+        return [*entry.origin_input_ids, *entry.output_ids]
 
     @staticmethod
     def _has_row(entry: Any) -> bool:
@@ -170,13 +177,13 @@ class EngineDriver:
 
     def raw_tree(self) -> list[NodeView]:
         """See `EngineTarget.raw_tree`."""
-        return view_nodes(self.tree, self._release.unified.ComponentType)
+        return self._view.nodes()
 
     def raw_requests(self) -> dict[int, RequestView]:
         """See `EngineTarget.raw_requests`."""
-        return {request: self._view(entry) for request, entry in self.requests.items()}
+        return {request: self._row_view(entry) for request, entry in self.requests.items()}
 
-    def _view(self, entry: Any) -> RequestView:
+    def _row_view(self, entry: Any) -> RequestView:
         if not self._has_row(entry):
             prefix = tuple(self._release.matched(self.tree, entry))
             return RequestView(prefix, len(prefix), 0)

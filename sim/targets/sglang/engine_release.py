@@ -7,15 +7,22 @@ by the same methods of ``Req`` and ``ScheduleBatch``.
 from __future__ import annotations
 
 import importlib
+import os
 from array import array
 from types import SimpleNamespace
 from typing import Any
 
 from staleloc.models.config import Config
+from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.engine_batch import batch_class, held
 
-__all__ = ["EngineRelease"]
+__all__ = ["PYTHON_CORE", "RUST_CORE", "EngineRelease"]
 
+PYTHON_CORE = "python-core"
+RUST_CORE = "rust-core"
+
+_BACKENDS = {PYTHON_CORE: "python", RUST_CORE: "rust"}
+_BACKEND = "SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"
 _CACHE = "sglang.srt.mem_cache"
 
 
@@ -50,8 +57,11 @@ class EngineRelease:
 
     def tree(self, config: Config, rows: Any, allocator: Any, window: int) -> Any:
         """A new, empty prefix tree with a full and an SWA component."""
+        backend = _BACKENDS.get(config.policy)
+        if backend is not None:
+            os.environ[_BACKEND] = backend
         kinds = self.unified.ComponentType
-        return self.unified.UnifiedRadixCache(self._params.CacheInitParams(
+        tree = self.unified.UnifiedRadixCache(self._params.CacheInitParams(
             disable=False,
             req_to_token_pool=rows,
             token_to_kv_pool_allocator=allocator,
@@ -59,6 +69,9 @@ class EngineRelease:
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
         ))  # fmt: skip
+        if backend is not None and tree._tree_core_backend != backend:
+            raise TargetError(f"the release falls back to the tree core {tree._tree_core_backend!r} here")
+        return tree
 
     def request(self, request: int, tokens: list[int]) -> Any:
         """A new request of the release's own class."""

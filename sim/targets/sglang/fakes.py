@@ -58,6 +58,7 @@ class _Hidden(Enum):
 
 
 _CAPTURE = "asked in every KV write: is a CUDA graph being captured"
+_NO_KERNEL = "a CPU has no such kernel"
 _SETTINGS = "settings of the server, one object for all"
 
 FAKES: tuple[Fake, ...] = (
@@ -69,10 +70,8 @@ FAKES: tuple[Fake, ...] = (
         Fake("sglang.srt.hardware_backend.npu.dsv4.dsv4_common_hooks", name, _no, "does nothing except on an NPU")
         for name in ("maybe_evict_dsv4_state", "maybe_evict_dsv4_state_on_swa")
     ),
-    Fake(
-        "sglang.srt.layers.deep_gemm_wrapper.configurer", "DEEPGEMM_PAGED_SPARSE_MQA_LOGITS", False, "no such kernel here"
-    ),
-    Fake("sglang.srt.layers.attention.dsv4.unified_kv_gate", "is_unified_kv_triton", _no, "no such kernel here"),
+    Fake("sglang.srt.layers.deep_gemm_wrapper.configurer", "DEEPGEMM_PAGED_SPARSE_MQA_LOGITS", False, _NO_KERNEL),
+    Fake("sglang.srt.layers.attention.dsv4.unified_kv_gate", "is_unified_kv_triton", _no, _NO_KERNEL),
     Fake("sglang.srt.model_executor.forward_batch_info", "CaptureHiddenMode", _Hidden, "a request asks for none"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),

@@ -40,6 +40,7 @@ ALLOWED = (
     "sglang.srt.managers.schedule_batch",
     "sglang.srt.mem_cache",
     "sglang.srt.platforms",
+    "sglang.srt.rust_extensions",
     "sglang.srt.session",
     "sglang.srt.utils",
 )

@@ -2,42 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from staleloc.sim.targets.engine import NodeView
+from staleloc.sim.targets.sglang.tree_rust import RustTreeView
 
-__all__ = ["view_nodes"]
+__all__ = ["PythonTreeView", "TreeView", "view"]
+
+
+class TreeView(Protocol):
+    """Looks at one tree and changes nothing."""
+
+    def inserted(self, tokens: Sequence[int]) -> None:
+        """A key with these tokens, or with the first pages of them, was inserted just now."""
+
+    def nodes(self) -> list[NodeView]:
+        """Every node, parents before children."""
 
 
 def _slots(value: Any) -> tuple[int, ...] | None:
     return None if value is None else tuple(value.tolist())
 
 
-def view_nodes(tree: Any, kinds: Any) -> list[NodeView]:
-    """Every node of a tree whose nodes are Python objects, parents before children.
+class PythonTreeView:
+    """A tree whose nodes are Python objects.
 
     Args:
         tree: the object that has ``root_node``.
         kinds: the release's ``ComponentType``.
     """
-    root = tree.root_node
-    views = []
-    stack = [(child, None) for child in root.children.values()]
-    while stack:
-        node, parent = stack.pop()
-        full, swa = node.component_data[kinds.FULL], node.component_data[kinds.SWA]
-        views.append(
-            NodeView(
-                node=node.id,
-                parent=parent,
-                tokens=tuple(node.key.token_ids),
-                full=_slots(full.value),
-                swa=_slots(swa.value),
-                host_full=_slots(full.host_value),
-                host_swa=_slots(swa.host_value),
-                full_locks=full.lock_ref,
-                swa_locks=swa.lock_ref,
+
+    def __init__(self, tree: Any, kinds: Any) -> None:
+        self._tree = tree
+        self._kinds = kinds
+
+    def inserted(self, tokens: Sequence[int]) -> None:
+        """See `TreeView.inserted`. Keys can be read off the nodes."""
+
+    def nodes(self) -> list[NodeView]:
+        """See `TreeView.nodes`."""
+        views = []
+        stack = [(child, None) for child in self._tree.root_node.children.values()]
+        while stack:
+            node, parent = stack.pop()
+            full, swa = node.component_data[self._kinds.FULL], node.component_data[self._kinds.SWA]
+            views.append(
+                NodeView(
+                    node=node.id,
+                    parent=parent,
+                    tokens=tuple(node.key.token_ids[: len(node.key)]),
+                    full=_slots(full.value),
+                    swa=_slots(swa.value),
+                    host_full=_slots(full.host_value),
+                    host_swa=_slots(swa.host_value),
+                    full_locks=full.lock_ref,
+                    swa_locks=swa.lock_ref,
+                )
             )
-        )
-        stack.extend((child, node.id) for child in node.children.values())
-    return views
+            stack.extend((child, node.id) for child in node.children.values())
+        return views
+
+
+def view(tree: Any, kinds: Any) -> TreeView:
+    """The view that fits a release's tree.
+
+    Args:
+        tree: the release's ``UnifiedRadixCache``.
+        kinds: its ``ComponentType``.
+    """
+    core = getattr(tree, "tree_core", tree)
+    return RustTreeView(core, kinds) if hasattr(core, "_binding") else PythonTreeView(core, kinds)

@@ -17,10 +17,12 @@ MAX_TOTAL_BYTES = 1 << 30
 
 _CHUNK = 1 << 20
 _KEPT = (".py",)
+_CORE = "sglang/srt/mem_cache/rust_tree_core/"
+"""Where releases from 0.5.19 have a tree core in Rust, the one extension module that is kept."""
 
 
 def unpack(wheel: Path, folder: Path) -> None:
-    """Unpack the ``sglang`` package's Python sources of a wheel into `folder`.
+    """Unpack the ``sglang`` package's Python sources of a wheel into `folder`, and its tree core in Rust.
 
     The whole archive is examined, also members that are not unpacked.
 
@@ -36,12 +38,16 @@ def unpack(wheel: Path, folder: Path) -> None:
                 _refuse(wheel, member)
             room = MAX_TOTAL_BYTES
             for member in members:
-                if member.filename.startswith("sglang/") and member.filename.endswith(_KEPT):
+                if _kept(member.filename):
                     room -= _copy(wheel, archive, member, folder, room)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise TargetError(f"{wheel.name} is not a readable wheel: {error}") from None
     if not (folder / "sglang" / "srt" / "mem_cache").is_dir():
         raise TargetError(f"{wheel.name} has no sglang/srt/mem_cache; it is not a wheel of SGLang")
+
+
+def _kept(name: str) -> bool:
+    return name.startswith("sglang/") and (name.endswith(_KEPT) or (name.startswith(_CORE) and name.endswith(".so")))
 
 
 def _refuse(wheel: Path, member: zipfile.ZipInfo) -> None:
@@ -72,9 +78,9 @@ def _copy(wheel: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder
 
 
 def tree_digest(folder: Path) -> str:
-    """SHA-256 over names and contents of every source file below `folder`."""
+    """SHA-256 over names and contents of every source file and extension module below `folder`."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.so"))):
         name = path.relative_to(folder).as_posix().encode()
         content = path.read_bytes()
         digest.update(b"%d %s %d " % (len(name), name, len(content)))
