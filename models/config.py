@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Config", "ConfigError", "FULL", "SWA"]
+__all__ = ["FULL", "LEVELS", "SWA", "Config", "ConfigError"]
+
+LEVELS = ("allocator", "engine")
 
 FULL = "full"
 SWA = "swa"

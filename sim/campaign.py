@@ -80,7 +80,7 @@ class Campaign:
     Args:
         target: the target's name.
         mutant: a mutant's name, or None.
-        level: the level to fuzz at; see `staleloc.sim.levels.LEVELS`.
+        level: the level to fuzz at; see `Config.level`.
         progress: called with the results so far, every now and then, from a worker's thread.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -58,21 +58,21 @@ class Outputs:
         return f"wrote {path}: shows the first divergence without staleloc"
 
 
-def fuzz(target: str, seed: int, budget: Budget, workers: int, mutant: str | None, outputs: Outputs) -> int:
-    """Run a campaign and report; the exit code."""
+def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
+    """Run the campaign that `origin` says and report; the exit code."""
     outputs.check()
     assert outputs.folder is not None
-    release = release_of(target)
+    origin = replace(origin, release=release_of(origin.target))
     with progress() as show:
-        outcome = fuzzing.find(target, seed, budget, workers, mutant, release, progress=show)
+        outcome = fuzzing.find(origin, budget, workers, show)
     results = outcome.results
     for finding, seconds in zip(outcome.findings, outcome.shrink_seconds, strict=True):
         _report(finding, str(save(finding, outputs.folder)), seconds)
     summary = Summary(
-        target=target,
-        release=release,
-        mutant=mutant,
-        seed=seed,
+        target=origin.target,
+        release=origin.release,
+        mutant=origin.mutant,
+        seed=origin.seed,
         findings=outcome.findings,
         tapes=results.tapes,
         events=results.events,

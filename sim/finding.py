@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
+from staleloc.models.config import LEVELS
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import AllocExtendSwaTail
 from staleloc.sim.explain import fact, sentence
@@ -34,6 +35,7 @@ class Origin:
         seed: seed of the campaign; None for a replay, like
         index: the tape's number in the campaign.
         tape: what `staleloc replay` was given, or None.
+        level: the level fuzzed at; see `Config.level`.
     """
 
     target: str
@@ -42,6 +44,7 @@ class Origin:
     seed: int | None = None
     index: int | None = None
     tape: str | None = None
+    level: str = "allocator"
 
     @property
     def again(self) -> str:
@@ -52,6 +55,8 @@ class Origin:
         else:
             assert self.index is not None
             words += ["fuzz", "--target", self.target, "--seed", str(self.seed), "--tapes", str(self.index + 1)]
+            if self.level != LEVELS[0]:
+                words += ["--level", self.level]
         if self.mutant is not None:
             words += ["--mutant", self.mutant]
         return shlex.join(words)

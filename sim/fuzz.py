@@ -1,6 +1,6 @@
 """From a campaign to findings: play, shrink what diverged, and keep one finding a bug.
 
-outcome = find("builtin", seed=0, budget=Budget(tapes=1000), workers=2)
+outcome = find(Origin("builtin", seed=0), Budget(tapes=1000), workers=2)
 outcome.findings    # in the order of tape numbers
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
 from staleloc.sim.finding import Finding, Origin
@@ -40,17 +40,8 @@ class Outcome:
     shrink_seconds: list[float] = field(default_factory=list)
 
 
-def find(
-    target: str,
-    seed: int,
-    budget: Budget,
-    workers: int,
-    mutant: str | None = None,
-    release: str | None = None,
-    level: str = "allocator",
-    progress: Progress | None = None,
-) -> Outcome:
-    """Run a campaign and shrink what it found.
+def find(origin: Origin, budget: Budget, workers: int, progress: Progress | None = None) -> Outcome:
+    """Run the campaign that `origin` says (target, mutant, level, seed) and shrink what it found.
 
     Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome.
 
@@ -58,16 +49,16 @@ def find(
         TargetError: the target cannot be loaded or driven.
     """
     show = progress or Progress()
-    results = Campaign(target, seed, budget, workers, mutant, level, show.campaign).run()
+    seed = origin.seed or 0
+    campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.level, show.campaign)
+    results = campaign.run()
     outcome = Outcome(results)
     signatures = set()
-    with closing(_Shrinker(target, mutant, results)) as shrinker:
+    with closing(_Shrinker(origin.target, origin.mutant, results)) as shrinker:
         for number, found in enumerate(results.found, 1):
             show.shrinking(number, len(results.found))
             shrunk, seconds = shrinker.run(found)
-            finding = Finding(
-                Origin(target, release, mutant, seed, found.index), shrunk.tape, shrunk.divergence, shrunk
-            )
+            finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk)
             if finding.signature not in signatures:
                 signatures.add(finding.signature)
                 outcome.findings.append(finding)

@@ -14,9 +14,7 @@ from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.verdict import Verdict
 
-__all__ = ["LEVELS", "generate_tape", "play_tape"]
-
-LEVELS = ("allocator", "engine")
+__all__ = ["generate_tape", "play_tape"]
 
 
 def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from staleloc.sim.campaign import Budget
+from staleloc.sim.finding import Origin
 from staleloc.sim.fuzz import find
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -35,7 +36,7 @@ SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {
 def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign of 2,500 tapes finds each known bug of the release and shrinks it to at most eight events."""
     available(target)
-    outcome = find(target, seed=0, budget=Budget(tapes=2500), workers=2)
+    outcome = find(Origin(target, seed=0), Budget(tapes=2500), workers=2)
     for incident, (classes, needed) in SHIPPED[target].items():
         sizes = [
             len(finding.tape.events)
@@ -50,4 +51,4 @@ def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Re
 def test_fixed_releases_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """On releases with all known fixes of the allocators and pools the same campaign finds nothing."""
     available(target)
-    assert find(target, seed=0, budget=Budget(tapes=1000), workers=2).findings == []
+    assert find(Origin(target, seed=0), Budget(tapes=1000), workers=2).findings == []

@@ -13,7 +13,7 @@ from staleloc.sim.targets.base import V_MARK, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import NodeView
 
-STEPS = 1000
+STEPS = 600
 
 
 @dataclass
@@ -191,7 +191,9 @@ class Scheduler:
         assert sorted(full_pages + own_pages + free.full) == list(range(1, self.config.full_pages + 1))
         assert sorted(swa_pages + own_swa + free.swa) == list(range(1, self.config.swa_pages + 1))
         for slots in (in_nodes["full"], in_nodes["swa"]):
-            assert all(slots[i : i + size] == list(range(slots[i], slots[i] + size)) for i in range(0, len(slots), size))
+            assert all(
+                slots[i : i + size] == list(range(slots[i], slots[i] + size)) for i in range(0, len(slots), size)
+            )
         assert sorted(in_nodes["host_full"] + host_free.full) == list(range(self.config.host_full_size))
         assert sorted(in_nodes["host_swa"] + host_free.swa) == list(range(self.config.host_swa_size))
         device, host = self.engine.in_flight()

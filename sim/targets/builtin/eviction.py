@@ -77,6 +77,8 @@ class Evictor:
         if node.host_full is not None:
             self._demote(node)
         else:
+            # Without a backup it has no children: one on the host is backed up after its parent, or has given
+            # way when there was no room for the parent.
             assert node.parent is not None
             self.slots.delete(node)
             self.slots.prune(node.parent)

@@ -46,9 +46,8 @@ class TreeSlots:
             node.host_full = None
 
     def delete(self, node: Node) -> None:
-        """Take a node and everything below it out of the tree."""
-        for child in list(node.children.values()):
-            self.delete(child)
+        """Take a leaf out of the tree."""
+        assert not node.children
         self.leave_device(node)
         self.leave_host(node)
         self.tree.detach(node)
