@@ -73,7 +73,8 @@ class EngineWorld(Witness):
 
     def row_tags(self, number: int, start: int, stop: int, layer: int) -> list[int]:
         """The tags of a span of a request's tokens at a layer."""
-        return [self.tags.tag(prefix, layer) for prefix in self.requests[number].prefixes[start:stop]]
+        layers = self.tags.layers
+        return [prefix * layers + layer for prefix in self.requests[number].prefixes[start:stop]]
 
     def attended(self, number: int, start: int, layer: int) -> tuple[int, int]:
         """The computed tokens that tokens from `start` on attend to at a layer."""

@@ -68,6 +68,7 @@ class Mutant:
         story: one sentence: what it breaks, and where real code broke that way.
         events: kinds of the events it takes to show it, beside allocations and forwards.
         releases: for SGLang, a version specifier of the releases whose source the edits fit.
+        level: `Config.level` at which it shows.
     """
 
     name: str
@@ -78,10 +79,11 @@ class Mutant:
     story: str
     events: tuple[str, ...] = ()
     releases: str = ""
+    level: str = "allocator"
 
     def profiles(self, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
         """Those of a target's profiles with which the mutant shows, cut down to its policies."""
-        fitting = (profile for profile in profiles if profile.pool == self.pool)
+        fitting = (profile for profile in profiles if (profile.level, profile.pool) == (self.level, self.pool))
         cut = (replace(p, policies=tuple(name for name in p.policies if name in self.policies)) for p in fitting)
         return tuple(profile for profile in cut if profile.policies)
 
@@ -194,14 +196,14 @@ class _Importer(MetaPathFinder, InspectLoader):
 
 
 def load_builtin(mutant: Mutant) -> Target:
-    """A mutated builtin target. The clean one stays as it is; both can run in one process.
+    """A mutated builtin target, for both levels. The clean one stays as it is; both can run in one process.
 
     Raises:
         MutantError: the mutant is not of the builtin target, or an edit does not fit.
     """
     if mutant.target != "builtin":
         raise MutantError(f"mutant {mutant.name}: it is of {mutant.target}, not of the builtin target")
-    target: Target = _load(mutant).BuiltinTarget()
+    target: Target = _load(mutant).BuiltinEngine()
     target.name = f"builtin with {mutant.name}"
     return target
 

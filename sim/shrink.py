@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from staleloc.sim import events as ev
 from staleloc.sim.divergence import Divergence
@@ -23,6 +24,9 @@ __all__ = ["MAX_CANDIDATES", "Judge", "Shrunk", "shrink"]
 
 MAX_CANDIDATES = 3000
 """Candidates tried at most; a budget in candidates, not in seconds, keeps the result the same everywhere."""
+
+_SHORT = 16
+"""Events up to which all pairs of them are tried."""
 
 Judge = Callable[[Tape], Divergence | None]
 """Plays a legal tape and says where it diverges."""
@@ -79,7 +83,7 @@ class _Shrinker:
         minimal = True
         try:
             self._cut_after_divergence()
-            while self._drop_events() or self._simplify():
+            while self._drop_events() or self._simplify() or self._change_two():
                 pass
         except _OutOfBudget:
             minimal = False
@@ -125,6 +129,19 @@ class _Shrinker:
         for i, event in enumerate(tape.events):
             for simpler in simpler_events(event):
                 yield replace(tape, events=(*tape.events[:i], simpler, *tape.events[i + 1 :]))
+
+    def _change_two(self) -> bool:
+        """Where no single change helps, two at once may: a smaller pool without an event that only filled the
+        larger one, or two events that need each other. True if there was such a change."""
+        return len(self.tape.events) <= _SHORT and any(self._try(candidate) for candidate in self._twofold())
+
+    def _twofold(self) -> Iterator[Tape]:
+        tape, events = self.tape, self.tape.events
+        for config in simpler_configs(tape.config):
+            for i in range(len(events)):
+                yield replace(tape, config=config, events=events[:i] + events[i + 1 :])
+        for i, j in combinations(range(len(events)), 2):
+            yield replace(tape, events=events[:i] + events[i + 1 : j] + events[j + 1 :])
 
     def _renumber(self) -> None:
         """Requests are numbered in the order in which they appear, if that shows the same."""

@@ -8,6 +8,8 @@ from staleloc.sim.mutants.allocation import ALLOCATION, RELEASE
 from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
 from staleloc.sim.mutants.engine import ENGINE
+from staleloc.sim.mutants.engine_builtin import INSERTIONS, REQUESTS, TREES
+from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS, LOAD_BACKS
 from staleloc.sim.mutate import Mutant
 
 __all__ = ["MUTANTS"]
@@ -21,5 +23,10 @@ def _by_name(mutants: Iterable[Mutant]) -> dict[str, Mutant]:
     return named
 
 
-MUTANTS: dict[str, Mutant] = _by_name((*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE))
+MUTANTS: dict[str, Mutant] = _by_name(
+    (
+        *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
+        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
+    )
+)
 """Every mutant by its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staleloc.sim.mutate import Edit, Mutant
 
-__all__ = ["after", "any_policy", "before", "drop", "first_layer", "memo", "side_channel", "swap"]
+__all__ = ["after", "any_policy", "before", "drop", "engine", "first_layer", "memo", "side_channel", "swap"]
 
 
 def drop(module: str, scope: str, old: str) -> Edit:
@@ -37,3 +37,13 @@ def first_layer(name: str, story: str, *edits: Edit, events: tuple[str, ...] = (
 
 def any_policy(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
     return Mutant(name, "builtin", edits, "hybrid", ("uncached", "side_channel", "memo"), story, events)
+
+
+def engine(
+    name: str,
+    story: str,
+    *edits: Edit,
+    events: tuple[str, ...] = (),
+    policies: tuple[str, ...] = ("uncached", "memo"),
+) -> Mutant:
+    return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine")

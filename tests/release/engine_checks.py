@@ -63,9 +63,9 @@ def check(
     _partition("swa", config.swa_pages, free.swa, owned, device_flight.swa, page)
     if config.host_full_size:
         owned = [n.host_full for n in nodes if n.host_full]
-        _partition("host full", config.host_full_size // page, host_free.full, owned, host_flight.full, page, first=0)
+        _partition("host full", config.host_full_size, host_free.full, owned, host_flight.full, 1, first=0)
         owned = [n.host_swa for n in nodes if n.host_swa]
-        _partition("host swa", config.host_swa_size // page, host_free.swa, owned, host_flight.swa, page, first=0)
+        _partition("host swa", config.host_swa_size, host_free.swa, owned, host_flight.swa, 1, first=0)
     live = {loc // page for n in nodes for loc in n.full or ()} | {loc // page for row in own.values() for loc in row}
     loose = [loc for loc, swa in enumerate(mapping) if swa and loc // page not in live]
     _expect(not loose, "unowned full locs with a mapping", loose)

@@ -10,7 +10,7 @@ __all__ = ["CHECK"]
 
 
 def _run(step: EngineStep) -> Divergence | None:
-    fault = _device(step) or _host(step)
+    fault = _device(step) or _shared(step) or _host(step)
     return None if fault is None else step.diverges(fault.kind, CHECK.name, fault.what)
 
 
@@ -26,6 +26,17 @@ def _device(step: EngineStep) -> Fault | None:
     return partition_fault("full", config.full_pages, step.free.full, full, step.pages(flying.full)) or partition_fault(
         "SWA", config.swa_pages, step.free.swa, swa, step.pages(flying.swa)
     )
+
+
+def _shared(step: EngineStep) -> Fault | None:
+    """What a running request shares with the tree must be the tree's: nobody else keeps it alive."""
+    kept = {page for node in step.tree for page in step.pages(node.full)}
+    for number, view in step.requests.items():
+        lost = step.pages(view.row[: view.shared]) - kept
+        if lost:
+            what = f"request {number} goes on using full page {min(lost)}, which the tree gave up"
+            return Fault("use-after-free", what)
+    return None
 
 
 def _host(step: EngineStep) -> Fault | None:

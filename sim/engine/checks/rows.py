@@ -6,7 +6,7 @@ every node on the device and on the host, and for what attention read back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from staleloc.sim.divergence import Divergence, LocRow
 from staleloc.sim.engine.step import EngineCheck, EngineStep
@@ -95,9 +95,13 @@ def _flying(step: EngineStep, swa: bool) -> set[int]:
 
 
 def _compare(
-    step: EngineStep, rows: Rows, slots: Iterable[int], tags: Iterable[int], flying: set[int]
+    step: EngineStep, rows: Rows, slots: Sequence[int], tags: list[int], flying: set[int]
 ) -> tuple[int, int, str, int] | None:
     """The first slot with the wrong row, as ``(position, slot, what it holds, tag wanted)``."""
+    if not flying and [rows.keys[slot] for slot in slots] == tags:
+        values = rows.values
+        if values is None or [values[slot] - V_MARK for slot in slots] == tags:
+            return None
     for position, (slot, tag) in enumerate(zip(slots, tags, strict=True)):
         if slot not in flying and not _holds(rows, slot, tag):
             return position, slot, _found(step, rows, slot), tag

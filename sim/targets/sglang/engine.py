@@ -12,6 +12,7 @@ from staleloc.sim.targets.engine import Admission, NodeView, RequestView
 from staleloc.sim.targets.sglang.engine_batch import held, hold
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.engine_settings import SETTINGS
+from staleloc.sim.targets.sglang.hicache import HostTier, HostTiers
 from staleloc.sim.targets.sglang.hybrid import HybridPool
 from staleloc.sim.targets.sglang.tree import view
 
@@ -32,23 +33,35 @@ class EngineDriver:
     tree: Any
     rows: Any
     requests: dict[int, Any]
+    _host: HostTier | None
 
-    def attach_engine(self, release: EngineRelease, config: Config, pool: HybridPool, kv: Any, allocator: Any) -> None:
+    def attach_engine(
+        self,
+        release: EngineRelease,
+        tiers: HostTiers | None,
+        config: Config,
+        pool: HybridPool,
+        kv: Any,
+        allocator: Any,
+    ) -> None:
         """Build the rest of an engine around an empty pool and allocator, and drive it from now on.
 
         Args:
             release: the release's code.
+            tiers: what gives a tree its host tier; not needed if it has none.
             config: the shape of the cache.
             pool: the adapter of the KV pool, which built `kv`.
             kv: the release's KV pool.
             allocator: its allocator.
+            tiers: what makes host tiers; not needed without one.
         """
         SETTINGS.page_size = config.page_size
         self._config, self._release, self._kv_pool = config, release, pool
         self._kv, self._tokens = kv, allocator
         self.rows = release.rows(MAX_REQUESTS, config.full_size + config.page_size)
         # A token attends to itself and to as many before it; the release counts the latter.
-        self.tree = release.tree(config, self.rows, allocator, max(1, config.window - 1))
+        self.tree, params = release.tree(config, self.rows, allocator, max(1, config.window - 1))
+        self._host = tiers.attach(config, self.tree, params, kv) if config.host_full_size and tiers else None
         self._view = view(self.tree, release.unified.ComponentType)
         self.requests = {}
         self._forward: list[tuple[int, int, int]] = []
@@ -58,10 +71,13 @@ class EngineDriver:
         if len(self.requests) == MAX_REQUESTS:
             return None
         entry = self._release.request(request, tokens)
-        entry.init_next_round_input(self.tree)
-        self._release.lock(self.tree, entry)
+        loaded = self._release.admit(self.tree, entry)
+        if self._host is not None:
+            self._host.start_loading()
+        if loaded is None:
+            return None
         self.requests[request] = entry
-        return Admission(self._release.prefix(entry), 0)
+        return Admission(self._release.prefix(entry), loaded)
 
     def prefill(self, request: int, count: int) -> list[int] | None:
         """See `EngineTarget.prefill`."""
@@ -118,6 +134,8 @@ class EngineDriver:
 
     def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
         """See `EngineTarget.read`."""
+        if self._host is not None:
+            self._host.await_layer(layer)
         rows: Rows = self._kv_pool.read(layer, self._row(self.requests[request], start, stop), self._tokens)
         return rows
 
@@ -170,7 +188,9 @@ class EngineDriver:
         self._release.evict(self.tree, full, swa)
 
     def flush(self) -> None:
-        """See `EngineTarget.flush`."""
+        """See `EngineTarget.flush`. An idle device has no transfer left."""
+        if self._host is not None:
+            self._host.drain()
         self.tree.reset()
         self.rows.clear()
         self._tokens.clear()
@@ -192,19 +212,21 @@ class EngineDriver:
 
     def transfer_done(self, count: int) -> None:
         """See `EngineTarget.transfer_done`."""
+        if self._host is not None:
+            self._host.run(count)
 
     def pending(self) -> int:
         """See `EngineTarget.pending`."""
-        return 0
+        return 0 if self._host is None else self._host.pending()
 
     def raw_host_free(self) -> FreeSlots:
         """See `EngineTarget.raw_host_free`."""
-        return FreeSlots([], [])
+        return FreeSlots([], []) if self._host is None else self._host.free()
 
     def raw_host_contents(self, layer: int) -> Rows:
         """See `EngineTarget.raw_host_contents`."""
-        return Rows([], [])
+        return Rows([], []) if self._host is None else self._host.contents(layer)
 
     def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
         """See `EngineTarget.in_flight`."""
-        return FreeSlots([], []), FreeSlots([], [])
+        return (FreeSlots([], []), FreeSlots([], [])) if self._host is None else self._host.in_flight()

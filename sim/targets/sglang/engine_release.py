@@ -9,12 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 from array import array
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.engine_batch import batch_class, held
+from staleloc.sim.targets.sglang.engine_batch import batch_class, held, hold
 
 __all__ = ["PYTHON_CORE", "RUST_CORE", "EngineRelease"]
 
@@ -55,23 +59,24 @@ class EngineRelease:
         """A new ``req_to_token`` table."""
         return self._memory_pool.ReqToTokenPool(requests, length, "cpu", False)
 
-    def tree(self, config: Config, rows: Any, allocator: Any, window: int) -> Any:
-        """A new, empty prefix tree with a full and an SWA component."""
+    def tree(self, config: Config, rows: Any, allocator: Any, window: int) -> tuple[Any, Any]:
+        """A new, empty prefix tree with a full and an SWA component, and the parameters it was made from."""
         backend = _BACKENDS.get(config.policy)
         if backend is not None:
             os.environ[_BACKEND] = backend
         kinds = self.unified.ComponentType
-        tree = self.unified.UnifiedRadixCache(self._params.CacheInitParams(
+        params = self._params.CacheInitParams(
             disable=False,
             req_to_token_pool=rows,
             token_to_kv_pool_allocator=allocator,
             page_size=config.page_size,
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
-        ))  # fmt: skip
+        )
+        tree = self.unified.UnifiedRadixCache(params)
         if backend is not None and tree._tree_core_backend != backend:
             raise TargetError(f"the release falls back to the tree core {tree._tree_core_backend!r} here")
-        return tree
+        return tree, params
 
     def request(self, request: int, tokens: list[int]) -> Any:
         """A new request of the release's own class."""
@@ -86,9 +91,72 @@ class EngineRelease:
         """
         return min(steps, 1) if self._every_nth else steps
 
+    def admit(self, tree: Any, request: Any) -> int | None:
+        """Match a request, load back what is on the host only, and lock all of it, as ``PrefillAdder`` does.
+
+        Returns:
+            tokens that come from the host, or None if the release puts the request off.
+        """
+        request.init_next_round_input(tree)
+        loaded = 0
+        with self._locked(tree, request.last_node):
+            if self._is_on_host(request):
+                answer = self._load_back(tree, request)
+                if answer is None:
+                    return None
+                loaded = answer
+            self._lock(tree, request)
+        return loaded
+
     @staticmethod
-    def lock(tree: Any, request: Any) -> None:
-        """Lock what an admitted request's match found, as ``PrefillAdder`` does."""
+    def _is_on_host(request: Any) -> bool:
+        if hasattr(type(request), "needs_host_load_back"):
+            wanted: bool = request.needs_host_load_back()
+            return wanted
+        return bool(request.host_hit_length > 0)
+
+    def _load_back(self, tree: Any, request: Any) -> int | None:
+        params = self._base.InitLoadBackParams(
+            best_match_node=request.best_match_node, host_hit_length=request.host_hit_length, req=request
+        )
+        with ExitStack() as locks:
+            if hasattr(tree, "lock"):  # from 0.5.20 on
+                locks.enter_context(self._host_locked(tree, request.best_match_node))
+                locks.enter_context(self._locked(tree, request.best_match_node))
+            answer = tree.init_load_back(params)
+        if answer is None:
+            return None
+        found, request.last_node = answer
+        if "prefix_len" in vars(request):
+            loaded: int = found
+            request.host_loaded_length = loaded
+            request.prefix_len += loaded
+        else:
+            loaded = len(found)
+            request.prefix_indices = torch.cat([request.prefix_indices, found])
+        hold(request, "cache_protected_len", self.prefix(request))
+        return loaded
+
+    @staticmethod
+    @contextmanager
+    def _locked(tree: Any, node: Any) -> Iterator[None]:
+        receipt = tree.inc_lock_ref(node).to_dec_params()
+        try:
+            yield
+        finally:
+            tree.dec_lock_ref(node, receipt)
+
+    @staticmethod
+    @contextmanager
+    def _host_locked(tree: Any, node: Any) -> Iterator[None]:
+        receipt = tree.inc_host_lock_ref(node).to_dec_params()
+        try:
+            yield
+        finally:
+            tree.dec_host_lock_ref(node, receipt)
+
+    @staticmethod
+    def _lock(tree: Any, request: Any) -> None:
         if hasattr(tree, "lock"):
             request.lock = tree.lock(request.last_node)
             return

@@ -17,6 +17,16 @@ class Settings:
     """One server's settings; what depends on the cache under test is set when it is built."""
 
     page_size: int = 1
+    hicache_ratio: float = 2.0
+    hicache_write_policy: str = "write_through"
+    hicache_size = 0
+    served_model_name = "model"
+    hicache_mem_layout = "layer_first"
+    hicache_io_backend = "direct"
+    hicache_storage_backend = None
+    hicache_storage_backend_extra_config = None
+    hicache_storage_prefetch_policy = "best_effort"
+    hicache_host_memory_mode = "cache"
     attention_backend = "torch_native"
     chunked_prefill_size = -1
     speculative_algorithm = None

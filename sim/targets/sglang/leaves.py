@@ -7,7 +7,7 @@ code. Each replacement is a record, so that a verdict can say what it rests on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -124,6 +124,7 @@ class Leaf:
         releases: which releases need it, in words.
         reason: why the original cannot run on a CPU and what stands in.
         needed: whether the loaded release needs it, asked with the module.
+        absent: put it in even where the module lacks the name, because it has it on a GPU only.
     """
 
     module: str
@@ -132,6 +133,7 @@ class Leaf:
     releases: str
     reason: str
     needed: Callable[[ModuleType], bool] = lambda _module: True
+    absent: bool = False
 
 
 def _no_cpu_version(paged: ModuleType) -> bool:
@@ -175,17 +177,17 @@ LEAVES: tuple[Leaf, ...] = (
 )
 
 
-def install() -> tuple[Leaf, ...]:
+def install(leaves: Iterable[Leaf] = LEAVES) -> tuple[Leaf, ...]:
     """Put in every replacement that the modules imported so far need; return those."""
     done = []
-    for leaf in LEAVES:
+    for leaf in leaves:
         owner: Any = sys.modules.get(leaf.module)
         if owner is None or not leaf.needed(owner):
             continue
         *path, name = leaf.attribute.split(".")
         for part in path:
             owner = getattr(owner, part)
-        if name not in vars(owner):
+        if name not in vars(owner) and not leaf.absent:
             continue
         setattr(owner, name, leaf.value)
         done.append(leaf)

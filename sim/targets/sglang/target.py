@@ -19,6 +19,7 @@ from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.environment import ENVIRONMENT
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
 from staleloc.sim.targets.sglang.fetch import Release
+from staleloc.sim.targets.sglang.hicache import HostTiers
 from staleloc.sim.targets.sglang.hybrid import HybridPool
 from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.seal import THIRD_PARTY, Transform, seal
@@ -45,6 +46,7 @@ class SglangTarget(AllocatorDriver, EngineDriver):
         self._allocator_class = allocator_class
         self._pools: dict[str, HybridPool | Dsv4Pool] = {}
         self._engine: EngineRelease | None = None
+        self._tiers: HostTiers | None = None
 
     def offer(self, profile: Profile, pool: HybridPool | Dsv4Pool) -> None:
         """Add one way to be driven, after building one cache of each kind of page to see that it fits.
@@ -91,13 +93,20 @@ class SglangTarget(AllocatorDriver, EngineDriver):
         self._loc = torch.empty(0, dtype=torch.int64)
         if config.level == "engine":
             assert isinstance(self._pool, HybridPool)
-            self.attach_engine(self._engine_release(), config, self._pool, kv, allocator)
+            self.attach_engine(self._engine_release(), self._host_tiers(config), config, self._pool, kv, allocator)
 
     def _engine_release(self) -> EngineRelease:
         """The release's code at the engine level, imported when it is first needed."""
         if self._engine is None:
             self._engine = EngineRelease()
         return self._engine
+
+    def _host_tiers(self, config: Config) -> HostTiers | None:
+        """What makes host tiers, imported when the first is wanted."""
+        if self._tiers is None and config.host_full_size:
+            self._tiers = HostTiers()
+            self.replacements += self._tiers.replacements
+        return self._tiers
 
     def begin_forward(self, batch: Batch) -> None:
         """See `Target.begin_forward`."""

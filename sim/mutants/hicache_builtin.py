@@ -1,0 +1,302 @@
+"""Mutants of what moves between device and host: eviction, backups, transfers, load-back."""
+
+from __future__ import annotations
+
+from staleloc.sim.mutants.edits import after, before, drop, engine, swap
+from staleloc.sim.mutate import Mutant
+
+__all__ = ["BACKUPS", "EVICTIONS", "LOAD_BACKS"]
+
+_REMEMBER_SWA = """
+if node.swa is not None:
+    vars(self.allocator).setdefault("at_insert", {}).update(zip(node.full, node.swa))
+"""
+
+_REMEMBERED_SWA = """
+if device.swa:
+    at_insert = vars(self.slots.allocator).get("at_insert", {})
+    device = device._replace(swa=[at_insert.get(loc, swa) for loc, swa in zip(node.full, node.swa)])
+"""
+
+_SLOTS_OF_NODE_NOW = """
+if transfer.to_host and transfer.lock.node.full:
+    node = transfer.lock.node
+    now = [node.full if transfer.device.full else [], node.swa or [] if transfer.device.swa else []]
+    there = [node.host_full if transfer.device.full else [], node.host_swa or [] if transfer.device.swa else []]
+    transfer = Transfer(True, Slots(*now), Slots(*there), transfer.lock, demote=transfer.demote)
+"""
+
+_ROOM_WITHOUT_LOCK = """
+self.tree.unlock(lock)
+room = self.evictor.make_room(full_pages, swa_pages)
+self.tree.lock(lock.node, lock.since)
+if not room:
+    return None
+"""
+
+EVICTIONS: tuple[Mutant, ...] = (
+    engine(
+        "evict-ignores-locks",
+        "a leaf is evicted although a request or a transfer uses it",
+        swap(
+            "eviction",
+            "Evictor._is_evictable",
+            "not node.full_locks and node.is_device_leaf",
+            "node.is_device_leaf",
+        ),
+        events=("evict",),
+    ),
+    engine(
+        "evict-ignores-swa-locks",
+        "an inner node loses its SWA slots although a request's window is there",
+        swap(
+            "eviction",
+            "Evictor.evict",
+            "node.swa is not None and not node.swa_locks",
+            "node.swa is not None",
+        ),
+        events=("evict",),
+    ),
+    engine(
+        "evict-parent-first",
+        "a node leaves the device while its children stay",
+        swap(
+            "tree_nodes",
+            "Node.is_device_leaf",
+            "self.full is not None and all(child.full is None for child in self.children.values())",
+            "self.full is not None",
+        ),
+        events=("evict",),
+    ),
+    engine(
+        "evict-forgets-host",
+        "a deleted node's host slots leak",
+        drop("tree_slots", "TreeSlots.delete", "self.leave_host(node)"),
+        events=("evict",),
+    ),
+    engine(
+        "tombstone-keeps-slots",
+        "an inner node's SWA slots are forgotten and not freed, and its full locs still map to them",
+        drop("tree_slots", "TreeSlots.leave_window", "self.allocator.free_swa(node.full)"),
+        events=("evict",),
+    ),
+    engine(
+        "prune-ignores-locks",
+        "a tombstone left as a leaf is deleted while a request still shares it",
+        swap("tree_slots", "TreeSlots.prune", "not useless.is_useless or useless.full_locks", "not useless.is_useless"),
+        events=("evict",),
+    ),
+    engine(
+        "write-back-frees-at-once",
+        "device slots are freed as soon as their backup is queued (SGLang PR 27108)",
+        swap(
+            "eviction",
+            "Evictor._evict_leaf",
+            "if self.tier.write_back and self.tier.lacks_backup(node) and self.tier.backup(node, demote=True): "
+            "return gone",
+            "if self.tier.write_back and self.tier.lacks_backup(node) and self.tier.backup(node, demote=True):\n"
+            "    self.slots.leave_device(node)\n"
+            "    return gone",
+        ),
+        events=("evict",),
+    ),
+    engine(
+        "write-back-demotes-in-use",
+        "a node that was matched while its backup was queued leaves the device when the copy is over",
+        swap(
+            "eviction",
+            "Evictor.settle",
+            "transfer.demote and self._is_evictable(transfer.lock.node)",
+            "transfer.demote",
+        ),
+        events=("evict", "admit", "transfer_done"),
+    ),
+    engine(
+        "ack-keeps-lock",
+        "a copy that is over goes on locking its node: nothing can be evicted any more (SGLang PR 20049)",
+        drop("eviction", "Evictor.settle", "self.slots.unlock(transfer.lock)"),
+        events=("transfer_done",),
+    ),
+)
+
+BACKUPS: tuple[Mutant, ...] = (
+    engine(
+        "backup-does-not-lock",
+        "a node's device slots can be freed before its backup is over",
+        before(
+            "hicache",
+            "HostTier.backup",
+            "self.transfers.start(Transfer(True, device, host, lock, demote=demote))",
+            "self.tree.unlock(lock)\nlock = self.tree.lock(self.tree.root, 0)",
+        ),
+        events=("evict",),
+    ),
+    engine(
+        "backup-of-swa-at-insert",
+        "a backup reads the SWA locs that were translated when the node was inserted, although a recovery or a "
+        "load-back has moved them",
+        after(
+            "insertion",
+            "Insertion._take",
+            "if evicted <= node.start: node.swa = self._translate(own)",
+            _REMEMBER_SWA,
+        ),
+        after("hicache", "HostTier.backup", "host = Slots(*taken)", _REMEMBERED_SWA),
+        events=("evict", "transfer_done"),
+    ),
+    engine(
+        "backup-of-one-side",
+        "a backup says that it holds both kinds of rows and copies the full ones",
+        swap(
+            "hicache",
+            "HostTier.backup",
+            "Transfer(True, device, host, lock, demote=demote)",
+            "Transfer(True, device._replace(swa=[]), host._replace(swa=[]), lock, demote=demote)",
+        ),
+        events=("transfer_done",),
+    ),
+    engine(
+        "backup-of-split-node",
+        "a node that is split while its backup is queued is copied in part: only the half that kept its name "
+        "(SGLang PRs 16946, 27072)",
+        after("transfers", "TransferQueue.complete", "transfer = self.queued.pop(0)", _SLOTS_OF_NODE_NOW),
+        events=("admit", "transfer_done"),
+    ),
+    engine(
+        "copy-misses-last-layer",
+        "a load-back copies every layer but the last of each kind",
+        swap(
+            "transfers",
+            "TransferQueue.complete",
+            "there[:, device] = here[:, host]",
+            "there[:-1, device] = here[:-1, host]",
+        ),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "copy-misses-values",
+        "copies between device and host carry keys only",
+        swap(
+            "transfers", "TransferQueue.complete", "self._device.buffers_of[kind]", "self._device.buffers_of[kind][:1]"
+        ),
+        swap("transfers", "TransferQueue.complete", "self._host.buffers_of[kind]", "self._host.buffers_of[kind][:1]"),
+        events=("transfer_done",),
+    ),
+    engine(
+        "host-evicts-locked",
+        "host slots that a queued copy reads or writes are given to another node",
+        swap(
+            "hicache",
+            "HostTier._is_host_leaf",
+            "node.host_full is not None and not node.full_locks and "
+            "all(child.host_full is None for child in node.children.values())",
+            "node.host_full is not None and all(child.host_full is None for child in node.children.values())",
+        ),
+    ),
+    engine(
+        "host-frees-tail-twice",
+        "the last slot of a node that leaves the host is freed twice (SGLang PR 13483)",
+        swap(
+            "tree_slots",
+            "TreeSlots.leave_host",
+            "self.host.release(FULL, node.host_full)",
+            "self.host.release(FULL, node.host_full + node.host_full[-1:])",
+        ),
+    ),
+)
+
+LOAD_BACKS: tuple[Mutant, ...] = (
+    engine(
+        "load-back-without-mapping",
+        "a load-back takes SWA slots and does not map its full locs to them",
+        swap(
+            "load_back",
+            "LoadBack._map_window",
+            "self.allocator.set_mapping(missing, self.allocator.take_swa(missing))",
+            "self.allocator.take_swa(missing)",
+        ),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-without-invalidation",
+        "a load-back rebuilds the mapping in place under an answer that the policy remembers",
+        drop("swa", "SwaAllocator.set_mapping", "self.policy.invalidate()"),
+        events=("evict", "admit"),
+        policies=("memo",),
+    ),
+    engine(
+        "load-back-commits-first-chunk",
+        "every node of a load-back gets the SWA locs of the first one",
+        swap(
+            "load_back",
+            "LoadBack.load",
+            "swa[node.start - lock.since : node.end - lock.since]",
+            "swa[: len(node.tokens)]",
+        ),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-of-one-side",
+        "a load-back maps both kinds of slots and copies the full rows only",
+        swap("load_back", "LoadBack._transfer", "[loc for node in swa_nodes for loc in node.swa or ()]", "[]"),
+        swap("load_back", "LoadBack._transfer", "[slot for node in swa_nodes for slot in node.host_swa or ()]", "[]"),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-skips-tombstones",
+        "a node whose full rows are on the device is not loaded, although its window is on the host",
+        swap(
+            "load_back",
+            "LoadBack.load",
+            "node.swa is None and node.start >= lock.since",
+            "node.full is None and node.start >= lock.since",
+        ),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-awaits-full-rows",
+        "a forward waits for load-backs of full rows, and not for one that brings SWA rows alone (SGLang PR 35931)",
+        swap("load_back", "LoadBack._transfer", "[*full_nodes, *swa_nodes]", "full_nodes"),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-waits-one-short",
+        "a forward starts before the last transfer that it needs",
+        swap("transfers", "TransferQueue.needed_for", "enumerate(self.queued, 1)", "enumerate(self.queued)"),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-unlocks-source",
+        "while room is made for a load-back, nothing keeps what it is going to load (SGLang PRs 26728, 27631)",
+        swap(
+            "load_back",
+            "LoadBack.load",
+            "if not self.evictor.make_room(full_pages, swa_pages): return None",
+            _ROOM_WITHOUT_LOCK,
+        ),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "load-back-drops-pin",
+        "the slots of a load-back are kept by its request alone, which may be gone before the copy is over "
+        "(SGLang PR 31427)",
+        swap(
+            "load_back",
+            "LoadBack._transfer",
+            "self.tree.lock(lock.node, lock.since)",
+            "self.tree.lock(self.tree.root, 0)",
+        ),
+        events=("evict", "admit", "abort"),
+    ),
+    engine(
+        "load-back-frees-source",
+        "the host slots of a load-back are freed when it is queued, before they are read",
+        after(
+            "load_back",
+            "LoadBack.load",
+            "self.transfers.start(self._transfer(lock, full_nodes, swa_nodes))",
+            "for node in full_nodes: self.evictor.slots.leave_host(node)",
+        ),
+        events=("evict", "admit"),
+    ),
+)
