@@ -30,8 +30,8 @@ def shape(draw: random.Random, host: str | None, policy: str) -> Config:
         swa_size=swa * page,
         window=draw.choice([2, 3, page, 2 * page, 3 * page + 1]) if page > 1 else draw.choice([2, 3, 4, 6]),
         layers=draw.choice([("full", "swa"), ("full", "swa", "swa"), ("swa", "full")]),
-        host_full_size=(2 * full + 4) * page if host else 0,
-        host_swa_size=(2 * swa + 4) * page if host else 0,
+        host_full_size=(full + draw.choice([1, 2, full])) * page if host else 0,
+        host_swa_size=(swa + draw.choice([1, 2, swa])) * page if host else 0,
         write_policy=host or "write_through",
     )
 

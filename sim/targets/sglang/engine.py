@@ -143,7 +143,7 @@ class EngineDriver:
         """See `EngineTarget.checkpoint`."""
         entry = self.requests[request]
         self._release.checkpoint(self.tree, entry, held(entry, "kv_committed_len") == len(entry.origin_input_ids))
-        self._view.inserted(self._text(entry))
+        self._inserted(entry)
 
     def evict_window(self, request: int) -> None:
         """See `EngineTarget.evict_window`. The release does nothing before a request's first decode step."""
@@ -163,7 +163,7 @@ class EngineDriver:
         entry = self.requests.pop(request)
         entry.finished_reason = "length"
         self._release.release(self.tree, entry, insert=True)
-        self._view.inserted(self._text(entry))
+        self._inserted(entry)
 
     def abort(self, request: int) -> None:
         """See `EngineTarget.abort`."""
@@ -173,9 +173,10 @@ class EngineDriver:
         else:
             self._release.unlock(self.tree, entry)
 
-    @staticmethod
-    def _text(entry: Any) -> list[int]:
-        return [*entry.origin_input_ids, *entry.output_ids]
+    def _inserted(self, entry: Any) -> None:
+        self._view.inserted([*entry.origin_input_ids, *entry.output_ids])
+        if self._host is not None:
+            self._host.submit()
 
     @staticmethod
     def _has_row(entry: Any) -> bool:

@@ -137,10 +137,13 @@ class EngineRelease:
         hold(request, "cache_protected_len", self.prefix(request))
         return loaded
 
-    @staticmethod
     @contextmanager
-    def _locked(tree: Any, node: Any) -> Iterator[None]:
-        receipt = tree.inc_lock_ref(node).to_dec_params()
+    def _locked(self, tree: Any, node: Any) -> Iterator[None]:
+        taken = tree.inc_lock_ref(node)
+        if hasattr(taken, "to_dec_params"):
+            receipt = taken.to_dec_params()
+        else:  # up to 0.5.11
+            receipt = self._base.DecLockRefParams(swa_uuid_for_lock=taken.swa_uuid_for_lock)
         try:
             yield
         finally:

@@ -63,7 +63,7 @@ class HostTiers:
         for module in _POOLS:
             yield Leaf(
                 module, "transfer_kv_direct", self._transfer, "all", "CUDA kernel; a queued copy of rows",
-                absent=module.endswith(".mha"),
+                absent=True,
             )  # fmt: skip
             yield Leaf(module, "ALLOC_MEMORY_FUNCS", _Plain(), "all", "pinned memory; plain memory instead")
         for module in (*_POOLS, f"{_CACHE}.pool_host.base"):
@@ -142,6 +142,11 @@ class HostTier:
         if index >= 0:
             self._loads.append(index)
         self.poll()
+
+    def submit(self) -> None:
+        """Start the backups that an insert asked for; from 0.5.20 on the scheduler does so after each step."""
+        if hasattr(self._tree, "flush_pending_backups"):
+            self._tree.flush_pending_backups()
 
     def await_layer(self, layer: int) -> None:
         """A forward reads this layer now: it comes after every load that was started before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -68,8 +69,12 @@ def view(tree: Any, kinds: Any) -> TreeView:
     """The view that fits a release's tree.
 
     Args:
-        tree: the release's ``UnifiedRadixCache``.
+        tree: the release's ``UnifiedRadixCache``, with its host tier if it has one.
         kinds: its ``ComponentType``.
     """
     core = getattr(tree, "tree_core", tree)
-    return RustTreeView(core, kinds) if hasattr(core, "_binding") else PythonTreeView(core, kinds)
+    if not hasattr(core, "_binding"):
+        return PythonTreeView(core, kinds)
+    components: Any = importlib.import_module("sglang.srt.mem_cache.unified_cache.components")
+    storage = components.CacheTransferPhase.BACKUP_STORAGE if tree.cache_controller is not None else None
+    return RustTreeView(core, kinds, storage)

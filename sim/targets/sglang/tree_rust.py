@@ -1,8 +1,11 @@
 """The tree core in Rust as it is. Its nodes are numbers, and the wheel has no way to list them but to print the tree.
 
 A printed line has a node's number, the length of its key, its place, and its full lock. Its slots can be
-asked for by number. Its key cannot be seen; but the path to the end of a node never changes while the node
-lives, and a node is made by inserting a key that is known or by splitting one. So paths are kept by number.
+asked for by number: those on the device directly, those on the host as what a backup from there to storage
+would read. Such a backup names pages by hashes, which a tree without storage lacks until it is asked to fill
+them in; nothing else uses them. A key cannot be seen; but the path to the end of a node never changes while
+the node lives, and a node is made by inserting a key that is known or by splitting one. So paths are kept by
+number.
 """
 
 from __future__ import annotations
@@ -51,12 +54,13 @@ class RustTreeView:
     Args:
         core: the release's ``RustUnifiedTreeCore``.
         kinds: its ``ComponentType``.
+        storage: its phase of a backup from the host to storage; None without a host tier.
     """
 
-    def __init__(self, core: Any, kinds: Any) -> None:
+    def __init__(self, core: Any, kinds: Any, storage: Any) -> None:
         self._core = core
-        self._binding = core._binding
-        self._full, self._swa = int(kinds.FULL), int(kinds.SWA)
+        self._full, self._swa = kinds.FULL, kinds.SWA
+        self._storage = storage
         self._paths: dict[int, tuple[int, ...]] = {}
 
     def inserted(self, tokens: Sequence[int]) -> None:
@@ -64,10 +68,12 @@ class RustTreeView:
         self._resolve(self._lines(), tuple(tokens))
 
     def nodes(self) -> list[NodeView]:
-        """Every node, parents before children; SWA locks and the host cannot be seen."""
+        """Every node, parents before children; SWA locks cannot be seen."""
         lines = self._lines()
         self._resolve(lines, None)
-        root = self._root(lines)
+        root = lines[0].parent if lines else None
+        if self._storage is not None:
+            self._core.backfill_missing_hash_values()
         return [
             NodeView(
                 node=line.node,
@@ -75,21 +81,27 @@ class RustTreeView:
                 tokens=self._paths[line.node][line.start :],
                 full=self._slots(line.node, self._full),
                 swa=self._slots(line.node, self._swa),
-                host_full=None,
-                host_swa=None,
+                host_full=self._host_full(line.node),
+                host_swa=self._host_swa(line.node),
                 full_locks=line.full_locks,
                 swa_locks=_UNSEEN,
             )
             for line in lines
         ]
 
-    def _slots(self, node: int, kind: int) -> tuple[int, ...] | None:
-        value = self._binding.get_component_device_value(node, kind)
+    def _slots(self, node: int, kind: Any) -> tuple[int, ...] | None:
+        value = self._core.get_component_device_value(node, kind)
         return None if value is None else tuple(value.tolist())
 
-    @staticmethod
-    def _root(lines: list[_Line]) -> int | None:
-        return lines[0].parent if lines else None
+    def _host_full(self, node: int) -> tuple[int, ...] | None:
+        spec = self._core.build_storage_backup_spec(node, False) if self._storage is not None else None
+        return None if spec is None else tuple(spec.host_value.tolist())
+
+    def _host_swa(self, node: int) -> tuple[int, ...] | None:
+        if self._storage is None:
+            return None
+        transfers = self._core.build_hicache_transfers(self._swa, node, self._storage)
+        return tuple(transfers[0].host_indices.tolist()) if transfers else None
 
     def _lines(self) -> list[_Line]:
         """The printed nodes but the root, in the order of printing: a node before its descendants."""
