@@ -8,8 +8,9 @@ from staleloc.sim.mutants.allocation import ALLOCATION, RELEASE
 from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
 from staleloc.sim.mutants.engine import ENGINE
-from staleloc.sim.mutants.engine_builtin import INSERTIONS, REQUESTS, TREES
+from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS, LOAD_BACKS
+from staleloc.sim.mutants.tree_builtin import INSERTIONS, TREES
 from staleloc.sim.mutate import Mutant
 
 __all__ = ["MUTANTS"]

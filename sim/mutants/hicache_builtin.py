@@ -8,8 +8,8 @@ from staleloc.sim.mutate import Mutant
 __all__ = ["BACKUPS", "EVICTIONS", "LOAD_BACKS"]
 
 _REMEMBER_SWA = """
-if node.swa is not None:
-    vars(self.allocator).setdefault("at_insert", {}).update(zip(node.full, node.swa))
+for loc, swa in zip(node.full, node.swa or []):
+    vars(self.allocator).setdefault("at_insert", {}).setdefault(loc, swa)
 """
 
 _REMEMBERED_SWA = """
@@ -24,14 +24,6 @@ if transfer.to_host and transfer.lock.node.full:
     now = [node.full if transfer.device.full else [], node.swa or [] if transfer.device.swa else []]
     there = [node.host_full if transfer.device.full else [], node.host_swa or [] if transfer.device.swa else []]
     transfer = Transfer(True, Slots(*now), Slots(*there), transfer.lock, demote=transfer.demote)
-"""
-
-_ROOM_WITHOUT_LOCK = """
-self.tree.unlock(lock)
-room = self.evictor.make_room(full_pages, swa_pages)
-self.tree.lock(lock.node, lock.since)
-if not room:
-    return None
 """
 
 EVICTIONS: tuple[Mutant, ...] = (
@@ -133,8 +125,7 @@ BACKUPS: tuple[Mutant, ...] = (
     ),
     engine(
         "backup-of-swa-at-insert",
-        "a backup reads the SWA locs that were translated when the node was inserted, although a recovery or a "
-        "load-back has moved them",
+        "a backup reads SWA locs that were translated when their full locs were first inserted, and never refreshed",
         after(
             "insertion",
             "Insertion._take",
@@ -264,29 +255,6 @@ LOAD_BACKS: tuple[Mutant, ...] = (
         "a forward starts before the last transfer that it needs",
         swap("transfers", "TransferQueue.needed_for", "enumerate(self.queued, 1)", "enumerate(self.queued)"),
         events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-unlocks-source",
-        "while room is made for a load-back, nothing keeps what it is going to load (SGLang PRs 26728, 27631)",
-        swap(
-            "load_back",
-            "LoadBack.load",
-            "if not self.evictor.make_room(full_pages, swa_pages): return None",
-            _ROOM_WITHOUT_LOCK,
-        ),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-drops-pin",
-        "the slots of a load-back are kept by its request alone, which may be gone before the copy is over "
-        "(SGLang PR 31427)",
-        swap(
-            "load_back",
-            "LoadBack._transfer",
-            "self.tree.lock(lock.node, lock.since)",
-            "self.tree.lock(self.tree.root, 0)",
-        ),
-        events=("evict", "admit", "abort"),
     ),
     engine(
         "load-back-frees-source",

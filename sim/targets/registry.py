@@ -69,9 +69,9 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
     change = _mutant(mutant, spec)
     try:
         if spec.family == "builtin":
-            from staleloc.sim.targets.builtin.target import BuiltinTarget
+            from staleloc.sim.targets.builtin import BuiltinEngine
 
-            return load_builtin(change) if change is not None else BuiltinTarget()
+            return load_builtin(change) if change is not None else BuiltinEngine()
         from staleloc.sim.targets.sglang import fetch, target
 
         transform = None if change is None else Transform(change)

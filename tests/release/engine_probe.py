@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
 import sys
@@ -13,6 +14,7 @@ import torch
 from engine_play import Play
 
 from staleloc.models.config import Config
+from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import load
 
@@ -56,6 +58,80 @@ def plays(
             )  # fmt: skip
         seen.update(play.seen)
     return {"failures": failures, "seen": dict(seen)}
+
+
+def life(release: Release) -> dict[str, Any]:
+    """One request after the other, with every event, on each tree core and host tier."""
+    target = load(release)
+    profile = next(profile for profile in target.profiles if profile.level == "engine")
+    lives = {}
+    for policy in profile.policies:
+        for host in ("", "write_through", "write_back") if profile.host else ("",):
+            if host == "write_back" and release.version in ("0.5.12", "0.5.12.post1"):
+                continue
+            for page in profile.page_sizes:
+                lives[f"{policy} {host}"] = _life(Play(target, _roomy(page, host, policy)))
+    facts = {"policies": profile.policies, "host": profile.host, "events": sorted(profile.events)}
+    return {"profile": facts, "lives": lives}
+
+
+def _roomy(page: int, host: str, policy: str) -> Config:
+    size = 24 * page
+    return Config(
+        level="engine",
+        policy=policy,
+        page_size=page,
+        full_size=size,
+        swa_size=size,
+        window=page + 1,
+        layers=("full", "swa", "swa"),
+        host_full_size=2 * size if host else 0,
+        host_swa_size=2 * size if host else 0,
+        write_policy=host or "write_through",
+    )
+
+
+def _life(play: Play) -> dict[str, int]:
+    page = play.config.page_size
+    prompt = [1 + i % 2 for i in range(6 * page + 1)]
+    assert play.arrive(1, prompt)
+    for count in (2 * page, 3 * page, page + 1):
+        assert play.prefill(1, count)
+        play.checkpoint(1)
+    assert play.arrive(2, prompt[: 4 * page])
+    assert play.prefill(2, len(prompt[: 4 * page]) - play.computed[2])
+    play.checkpoint(2)
+    for token in range(3 * page):
+        assert play.decode([1, 2], [3 + token % 2, 5])
+        play.step("evict_window", 1)
+        play.step("evict_window", 2)
+    play.step("finish", 1)
+    play.step("abort", 2)
+    play.step("transfer_done", play.target.pending())
+    play.step("evict", 0, page)
+    play.step("evict", play.config.full_size, 0)
+    assert play.arrive(3, [*prompt, 1])
+    loaded = play.seen["loaded"]
+    assert play.prefill(3, len(play.texts[3]) - play.computed[3])
+    play.checkpoint(3)
+    play.step("finish", 3)
+    play.step("flush")
+    assert play.arrive(4, prompt)
+    assert play.computed[4] == 0
+    play.step("abort", 4)
+    return {"finished": sum(event.startswith(("finish", "flush")) for event in play.events), "from the host": loaded}
+
+
+def drift(release: Release) -> dict[str, Any]:
+    """Take a method away from requests and build an engine."""
+    target = load(release)
+    module = importlib.import_module("sglang.srt.managers.schedule_batch")
+    del module.Req.init_next_round_input
+    try:
+        target.build(Config(level="engine"))
+    except TargetError as error:
+        return {"message": str(error)}
+    return {"message": None}
 
 
 if __name__ == "__main__":

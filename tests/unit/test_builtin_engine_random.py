@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from staleloc.models.config import SWA, Config
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.mutate import load_builtin
 from staleloc.sim.targets.base import V_MARK, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import NodeView
@@ -29,10 +32,10 @@ class Running:
 class Scheduler:
     """Draws legal steps, and knows by content alone what every slot must hold."""
 
-    def __init__(self, seed: int, config: Config) -> None:
+    def __init__(self, seed: int, config: Config, engine: Any) -> None:
         self.random = random.Random(seed)
         self.config = config
-        self.engine = BuiltinEngine()
+        self.engine = engine
         self.engine.build(config)
         self.running: dict[int, Running] = {}
         self.prompts: list[list[int]] = [[1]]
@@ -176,7 +179,7 @@ class Scheduler:
         self.check_locks(list(nodes.values()), prefix)
 
     def check_owners(self, nodes: list[NodeView]) -> None:
-        """Every page and every host slot belongs to one, and none that a transfer uses is free."""
+        """Every page and every host slot belongs to one, and none that a transfer uses is free or another's."""
         size, mapping = self.config.page_size, self.engine.raw_mapping()
         own = [loc for view in self.engine.raw_requests().values() for loc in view.row[view.shared :]]
         free, host_free = self.engine.raw_free(), self.engine.raw_host_free()
@@ -197,6 +200,8 @@ class Scheduler:
         assert sorted(in_nodes["host_full"] + host_free.full) == list(range(self.config.host_full_size))
         assert sorted(in_nodes["host_swa"] + host_free.swa) == list(range(self.config.host_swa_size))
         device, host = self.engine.in_flight()
+        for slots in (device.full, device.swa, host.full, host.swa):
+            assert len(set(slots)) == len(slots)
         assert not {slot // size for slot in device.full} & set(free.full)
         assert not {slot // size for slot in device.swa} & set(free.swa)
         assert not set(host.full) & set(host_free.full)
@@ -262,7 +267,7 @@ CONFIGS = [
         ("uncached", 1, 12, 3, {}),
         ("memo", 2, 12, 4, {}),
         ("memo", 16, 5, 8, {}),
-        ("memo", 1, 12, 2, {"host_full_size": 12, "host_swa_size": 9}),
+        ("memo", 1, 12, 2, {"host_full_size": 6, "host_swa_size": 9}),
         ("memo", 2, 12, 5, {"host_full_size": 48, "host_swa_size": 24}),
         ("uncached", 4, 12, 4, {"host_full_size": 96, "host_swa_size": 96}),
         ("memo", 1, 12, 4, {"host_full_size": 30, "host_swa_size": 10, "write_policy": "write_back"}),
@@ -274,7 +279,7 @@ CONFIGS = [
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.page_size}-{config.write_policy}")
 def test_random_requests_leave_nothing_wrong(config: Config) -> None:
     """Every check holds after every step, and the walk meets hits, tombstones, refusals and the host."""
-    scheduler = Scheduler(1, config)
+    scheduler = Scheduler(1, config, BuiltinEngine())
     for _ in range(STEPS):
         scheduler.step()
     assert min(scheduler.seen[name] for name in ("hit", "tombstone", "refused")) > 0
@@ -290,3 +295,24 @@ def test_random_requests_leave_nothing_wrong(config: Config) -> None:
         scheduler.engine.evict(config.full_size, config.swa_size)
         scheduler.check()
     assert len(scheduler.engine.raw_free().full) == config.full_pages
+
+
+@pytest.mark.parametrize("name", [name for name, m in MUTANTS.items() if (m.target, m.level) == ("builtin", "engine")])
+def test_random_requests_show_every_mutant(name: str) -> None:
+    """Whatever is put in on purpose, some step crashes or leaves something wrong."""
+    engine = load_builtin(MUTANTS[name])
+    for seed in range(4):
+        for config in CONFIGS:
+            if config.policy in MUTANTS[name].policies and wrong(Scheduler(seed, config, engine)):
+                return
+    pytest.fail("nothing showed it")
+
+
+def wrong(scheduler: Scheduler) -> bool:
+    """Whether something is within a few hundred steps."""
+    try:
+        for _ in range(300):
+            scheduler.step()
+    except Exception:
+        return True
+    return False

@@ -284,11 +284,14 @@ def test_host_slots_of_a_queued_copy_are_not_given_away() -> None:
     assert engine.raw_host_free().full == []
 
 
-def test_a_node_the_host_cannot_take_is_dropped() -> None:
-    """What hangs below it on the host gives way first, and then it goes itself."""
+@pytest.mark.parametrize("tombstone", [False, True])
+def test_a_node_the_host_cannot_take_is_dropped(tombstone: bool) -> None:
+    """What hangs below it on the host gives way first, and then it goes itself, with SWA rows or without."""
     engine = make("write_back", host=2)
     serve(engine, 0, [1, 1, 1, 1])
     serve(engine, 1, [1, 1, 1, 1, 2, 2])
+    engine.evict(0, 2 * tombstone)
+    assert (node_of(engine, [1, 1, 1, 1]).swa is None) == tombstone
     engine.evict(2, 0)
     finish_transfers(engine)
     assert node_of(engine, [2, 2]).full is None

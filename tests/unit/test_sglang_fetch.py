@@ -53,6 +53,16 @@ def test_a_local_wheel_is_unpacked_once_and_listed(cache: Path, wheel: Callable[
     assert sorted(path.name for path in cache.iterdir()) == [release.root.name]
 
 
+def test_of_extension_modules_only_the_tree_core_is_kept(cache: Path, wheel: Callable[..., Path]) -> None:
+    core, other = "sglang/srt/mem_cache/rust_tree_core/mem_cache.so", "sglang/srt/grpc/_core.so"
+    release = resolve(f"sglang@{wheel((core, 'core'), (other, 'other'))}")
+    assert (release.root / core).read_text() == "core"
+    assert not (release.root / other).exists()
+    (release.root / core).write_text("changed")
+    with pytest.raises(TargetError, match="are not those that were unpacked"):
+        resolve(f"sglang@{cache.parent / NAME}")
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -39,7 +39,9 @@ class BuiltinEngine(EngineState):
         return Admission(cached=shared, loaded=loaded)
 
     def prefill(self, request: int, count: int) -> list[int] | None:
-        """See `EngineTarget.prefill`."""
+        """See `EngineTarget.prefill`. ValueError for no token at all: there would be no logits."""
+        if count < 1:
+            raise ValueError(f"request {request}: a prefill computes at least one token, not {count}")
         running = self._requests[request]
         start, stop = running.length, running.length + count
         self._make_room([start], [stop])

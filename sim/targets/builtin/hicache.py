@@ -58,7 +58,7 @@ class HostTier:
         lock = self.tree.lock(node, node.start if device.swa else node.end)
         taken = self._take(len(device.full), len(device.swa))
         if taken is None:
-            self.slots.unlock(lock)
+            self.tree.unlock(lock)
             return False
         host = Slots(*taken)
         if host.full:

@@ -92,10 +92,13 @@ def engine_profile(root: Path) -> Profile | None:
     Args:
         root: the folder that contains the ``sglang`` package.
     """
-    if not (root / "sglang" / "srt" / "mem_cache" / "unified_radix_cache.py").is_file():
+    tree = root / "sglang" / "srt" / "mem_cache" / "unified_radix_cache.py"
+    if not tree.is_file():
         return None
     policies, missing = _cores(root)
-    missing["transfer_done"] = "no host tier"
+    host = "def init_hicache(" in tree.read_text(encoding="utf-8")
+    if not host:
+        missing["transfer_done"] = "this release's unified tree has no host tier (it came with 0.5.12)"
     kinds = frozenset(event.kind for event in ENGINE_EVENTS)
     return Profile(
         level="engine",
@@ -106,7 +109,7 @@ def engine_profile(root: Path) -> Profile | None:
         events=kinds.difference(missing),
         missing=missing,
         restores_mapping=False,
-        host=False,
+        host=host,
     )
 
 

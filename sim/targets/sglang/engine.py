@@ -53,7 +53,6 @@ class EngineDriver:
             pool: the adapter of the KV pool, which built `kv`.
             kv: the release's KV pool.
             allocator: its allocator.
-            tiers: what makes host tiers; not needed without one.
         """
         SETTINGS.page_size = config.page_size
         self._config, self._release, self._kv_pool = config, release, pool
@@ -149,6 +148,8 @@ class EngineDriver:
         """See `EngineTarget.evict_window`. The release does nothing before a request's first decode step."""
         entry = self.requests[request]
         steps = entry.decode_batch_idx
+        if not steps:
+            return
         entry.decode_batch_idx = self._release.window_step(steps)
         # The token that the last step sampled; its KV is not there yet.
         entry.output_ids.append(0)

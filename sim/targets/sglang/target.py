@@ -15,11 +15,10 @@ from staleloc.sim.targets.sglang import capability, drift, leaves
 from staleloc.sim.targets.sglang.allocator import AllocatorDriver
 from staleloc.sim.targets.sglang.dsv4 import Dsv4Pool
 from staleloc.sim.targets.sglang.engine import EngineDriver
-from staleloc.sim.targets.sglang.engine_release import EngineRelease
+from staleloc.sim.targets.sglang.engine_parts import EngineParts
 from staleloc.sim.targets.sglang.environment import ENVIRONMENT
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
 from staleloc.sim.targets.sglang.fetch import Release
-from staleloc.sim.targets.sglang.hicache import HostTiers
 from staleloc.sim.targets.sglang.hybrid import HybridPool
 from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.seal import THIRD_PARTY, Transform, seal
@@ -34,19 +33,22 @@ class SglangTarget(AllocatorDriver, EngineDriver):
     """See `Target`.
 
     Attributes:
-        replacements: leaves of the release that something else stands in for.
         fakes: names of stubbed modules that were given an answer.
     """
 
     def __init__(self, name: str, allocator_class: Any, replacements: tuple[Leaf, ...]) -> None:
         self.name = name
         self.profiles: tuple[Profile, ...] = ()
-        self.replacements = replacements
+        self._leaves = replacements
         self.fakes: tuple[Fake, ...] = FAKES
         self._allocator_class = allocator_class
         self._pools: dict[str, HybridPool | Dsv4Pool] = {}
-        self._engine: EngineRelease | None = None
-        self._tiers: HostTiers | None = None
+        self._engine: EngineParts | None = None
+
+    @property
+    def replacements(self) -> tuple[Leaf, ...]:
+        """Leaves of what was imported of the release so far that something else stands in for."""
+        return self._leaves + (self._engine.replacements() if self._engine is not None else ())
 
     def offer(self, profile: Profile, pool: HybridPool | Dsv4Pool) -> None:
         """Add one way to be driven, after building one cache of each kind of page to see that it fits.
@@ -68,9 +70,10 @@ class SglangTarget(AllocatorDriver, EngineDriver):
             self.build(config)
             drift.check_state(self.name, self.allocator, self.kv, config)
 
-    def offer_engine(self, profile: Profile) -> None:
-        """Add one way to be driven at the engine level. Its part of the release is imported when first built."""
+    def offer_engine(self, profile: Profile, parts: EngineParts) -> None:
+        """Add the engine level. Its part of the release is imported, and tried, when it is first built."""
         self.profiles += (profile,)
+        self._engine = parts
 
     def build(self, config: Config) -> None:
         """See `Target.build`."""
@@ -92,21 +95,17 @@ class SglangTarget(AllocatorDriver, EngineDriver):
         self._copies: dict[int, Any] = {}
         self._loc = torch.empty(0, dtype=torch.int64)
         if config.level == "engine":
-            assert isinstance(self._pool, HybridPool)
-            self.attach_engine(self._engine_release(), self._host_tiers(config), config, self._pool, kv, allocator)
+            self._build_engine(config, kv, allocator)
 
-    def _engine_release(self) -> EngineRelease:
-        """The release's code at the engine level, imported when it is first needed."""
-        if self._engine is None:
-            self._engine = EngineRelease()
-        return self._engine
-
-    def _host_tiers(self, config: Config) -> HostTiers | None:
-        """What makes host tiers, imported when the first is wanted."""
-        if self._tiers is None and config.host_full_size:
-            self._tiers = HostTiers()
-            self.replacements += self._tiers.replacements
-        return self._tiers
+    def _build_engine(self, config: Config, kv: Any, allocator: Any) -> None:
+        parts, pool = self._engine, self._pool
+        if parts is None or not isinstance(pool, HybridPool):
+            raise TargetError(f"{self.name} cannot be driven at the engine level with this pool")
+        if parts.wants_trial(config):
+            parts.trial(self, config)
+            self.build(config)
+            return
+        self.attach_engine(parts.release, parts.tiers(config), config, pool, kv, allocator)
 
     def begin_forward(self, batch: Batch) -> None:
         """See `Target.begin_forward`."""
@@ -183,7 +182,7 @@ def load(release: Release, transform: Transform | None = None) -> SglangTarget:
 
     seal(release.name, release.root, fake_names(), transform=rewrite if transform else None)
     try:
-        return _load(release)
+        return _load(release, mutated=transform is not None)
     except TargetError:
         raise
     except Exception as error:
@@ -198,7 +197,7 @@ def _explain(name: str, error: Exception) -> str:
     return f"{name} cannot be imported ({type(error).__name__}: {error}); the adapter needs an update"
 
 
-def _load(release: Release) -> SglangTarget:
+def _load(release: Release, *, mutated: bool) -> SglangTarget:
     pools = importlib.import_module("sglang.srt.mem_cache.swa_memory_pool")
     memory_pool = importlib.import_module("sglang.srt.mem_cache.memory_pool")
     # The allocator has its own module from 0.5.13.
@@ -222,5 +221,8 @@ def _load(release: Release) -> SglangTarget:
         target.offer(capability.dsv4_profile(allocator_class, release.root), Dsv4Pool(dsv4))
     engine = capability.engine_profile(release.root)
     if engine is not None:
-        target.offer_engine(engine)
+        parts = EngineParts(release.name, engine.host, trusted=mutated)
+        if mutated:
+            parts.load()  # so that every edit can be made now
+        target.offer_engine(engine, parts)
     return target

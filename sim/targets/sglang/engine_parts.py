@@ -1,0 +1,150 @@
+"""The engine level's part of a release, imported when it is first needed and tried once before it is trusted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staleloc.models.config import FULL, SWA, Config
+from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.engine import EngineTarget
+from staleloc.sim.targets.sglang.engine_release import EngineRelease
+from staleloc.sim.targets.sglang.hicache import HostTiers
+from staleloc.sim.targets.sglang.leaves import Leaf
+
+__all__ = ["EngineParts"]
+
+
+class EngineParts:
+    """What an engine is built from.
+
+    Args:
+        name: the release, for messages.
+        host: whether it can have a host tier.
+        trusted: do not try it; it is broken on purpose.
+    """
+
+    def __init__(self, name: str, host: bool, trusted: bool) -> None:
+        self._name = name
+        self._host = host
+        self._tried: set[tuple[int, str, bool]] = set()
+        self._trusted = trusted
+        self._release: EngineRelease | None = None
+        self._tiers: HostTiers | None = None
+
+    @property
+    def release(self) -> EngineRelease:
+        """The release's code for requests."""
+        if self._release is None:
+            self._release = EngineRelease()
+        return self._release
+
+    def tiers(self, config: Config) -> HostTiers | None:
+        """What gives a tree its host tier, or None if it wants none."""
+        if not config.host_full_size:
+            return None
+        if not self._host:
+            raise TargetError(f"{self._name} has no host tier for this tree")
+        if self._tiers is None:
+            self._tiers = HostTiers()
+        return self._tiers
+
+    def replacements(self) -> tuple[Leaf, ...]:
+        """What of the release was replaced for this level so far."""
+        return self._tiers.replacements if self._tiers is not None else ()
+
+    def load(self) -> None:
+        """Import everything now."""
+        self._release = EngineRelease()
+        if self._host:
+            self._tiers = HostTiers()
+
+    def wants_trial(self, config: Config) -> bool:
+        """Whether an engine like this has not been tried yet; true once."""
+        kind = (config.page_size, config.policy, bool(config.host_full_size))
+        if self._trusted or kind in self._tried:
+            return False
+        self._tried.add(kind)
+        return True
+
+    def trial(self, target: EngineTarget, config: Config) -> None:
+        """Run requests through a new engine with the page size, policy and host tier of `config`.
+
+        Raises:
+            TargetError: the release does not do what the adapter expects.
+        """
+        try:
+            found, expected = _life(target, config)
+        except TargetError:
+            raise
+        except Exception as error:
+            raise TargetError(
+                f"{self._name}: a request cannot be run ({type(error).__name__}: {error}); the adapter needs an update"
+            ) from error
+        if found != expected:
+            raise TargetError(
+                f"{self._name}: a request through a new engine gave {found}, expected {expected}; "
+                "the adapter needs an update"
+            )
+
+
+def _life(target: EngineTarget, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What came of a request in two chunks and a decode step and of another with the same prompt, and what should."""
+    size = config.page_size
+    prompt = list(range(1, 2 * size + 2))
+    tokens = [*prompt, 0]
+    kept = len(tokens) // size * size
+    host = 5 * size if config.host_full_size else 0
+    target.build(
+        Config(
+            level="engine", policy=config.policy, page_size=size, full_size=4 * size, swa_size=4 * size, window=2,
+            layers=(FULL, SWA), host_full_size=host, host_swa_size=host,
+        )
+    )  # fmt: skip
+    empty = target.raw_free()
+    first = target.admit(0, prompt)
+    for count in (size, size + 1):
+        assert target.prefill(0, count) is not None
+        stop = len(target.raw_requests()[0].row)
+        _forward(target, stop - count, stop)
+        target.checkpoint(0)
+    assert target.decode([0], [0]) is not None
+    _forward(target, len(prompt), len(tokens))
+    target.evict_window(0)
+    row = target.raw_requests()[0].row
+    target.finish(0)
+    second = target.admit(1, prompt)
+    again = target.raw_requests()[1].row
+    target.abort(1)
+    target.transfer_done(target.pending())
+    nodes = target.raw_tree()
+    held = [loc for node in nodes for loc in node.full or ()]
+    rows = target.raw_contents(0)
+    target.evict(4 * size, 4 * size)
+    left = target.raw_free()
+    target.flush()
+    found = {
+        "admissions": [(admission.cached, admission.loaded) for admission in (first, second) if admission],
+        "second row": again,
+        "tree": [token for node in nodes for token in node.tokens],
+        "locks": {node.full_locks for node in nodes},
+        "rows": [rows.keys[loc] for loc in held],
+        "backed up": {node.host_full is not None for node in nodes},
+        "free": (sorted(left.full), sorted(left.swa)),
+        "flushed": target.raw_free(),
+    }
+    expected = {
+        "admissions": [(0, 0), (2 * size, 0)],
+        "second row": row[: 2 * size],
+        "tree": tokens[:kept],
+        "locks": {0},
+        "rows": list(range(1, kept + 1)),
+        "backed up": {host > 0},
+        "free": (sorted(empty.full), sorted(empty.swa)),
+        "flushed": empty,
+    }
+    return found, expected
+
+
+def _forward(target: EngineTarget, start: int, stop: int) -> None:
+    for layer in (0, 1):
+        target.write([(0, start, stop)], layer, list(range(start + 1, stop + 1)))

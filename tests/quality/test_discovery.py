@@ -1,0 +1,47 @@
+"""Every defect is found from every seed, and nothing else is. Budgets are events, never seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.mutate import load_builtin
+from staleloc.sim.targets.base import Profile
+from staleloc.sim.targets.builtin import BuiltinTarget
+
+SEEDS = range(20)
+BUDGET = 20_000
+
+NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "allocator")]
+
+SELECTIONS: dict[str, tuple[Profile, ...]] = {
+    "all": BuiltinTarget.profiles,
+    **{
+        f"{MUTANTS[name].pool}: {', '.join(MUTANTS[name].policies)}": MUTANTS[name].profiles(BuiltinTarget.profiles)
+        for name in NAMES
+    },
+}
+"""What the clean target is played with: everything it has, and whatever a mutant is looked for with."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., Any]) -> None:
+    """A seed that misses it would let a real bug of its kind through."""
+    target = load_builtin(MUTANTS[name])
+    profiles = MUTANTS[name].profiles(target.profiles)
+    missed = [seed for seed in SEEDS if hunt(target, profiles, seed, BUDGET).divergence is None]
+    assert missed == []
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 5) for first in SEEDS[::5]], ids=str)
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_the_clean_target_is_silent_from_every_seed(selection: str, seeds: range, hunt: Callable[..., Any]) -> None:
+    """On the same seeds, with the same budget: what finds a mutant finds nothing where there is none."""
+    target = BuiltinTarget()
+    for seed in seeds:
+        outcome = hunt(target, SELECTIONS[selection], seed, BUDGET)
+        assert outcome.divergence is None
+        assert outcome.events >= BUDGET
