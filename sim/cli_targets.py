@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from staleloc.sim.cli_text import help_alone, say
-from staleloc.sim.events import KINDS
+from staleloc.sim.alphabet import BY_NAME
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["mutants", "targets"]
@@ -77,7 +77,7 @@ def show_target(spec: str) -> None:
         profiles, stand_ins = worker.profiles, worker.stand_ins
     lines = [spec]
     for profile in profiles:
-        lines += ["", f"{profile.pool} pool", *columns(_facts(profile))]
+        lines += ["", f"{profile.pool} pool, {profile.level} level", *columns(_facts(profile))]
     for kind, words in (("replaced", "replaced, because it needs a GPU"), ("given", "answered for stubbed modules")):
         if stand_ins[kind]:
             lines += ["", words, *columns(stand_ins[kind])]
@@ -85,7 +85,7 @@ def show_target(spec: str) -> None:
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
-    events = [kind for kind in KINDS if kind in profile.events]
+    events = [kind for kind in BY_NAME if kind in profile.events]
     lines = range(0, len(events), _EVENTS_PER_LINE)
     listed = [", ".join(events[i : i + _EVENTS_PER_LINE]) + "," for i in lines]
     listed[-1] = listed[-1].removesuffix(",")

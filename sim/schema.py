@@ -46,7 +46,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 """What a string field of a config or an event may say; one that is not listed here holds any lower-case name."""
 
 # `$` would let a final newline pass in Python; this end of string means the same in every regex dialect.
-NAME = r"^[a-z][a-z0-9_]{0,31}(?![\s\S])"
+NAME = r"^[a-z][a-z0-9_-]{0,31}(?![\s\S])"
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -21,7 +21,7 @@ from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.legality import find_violation
 from staleloc.sim.levels import generate_tape, play_tape
-from staleloc.sim.tape import Tape, loads
+from staleloc.sim.tape import Tape, TapeError, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 from staleloc.sim.verdict import Verdict
@@ -94,7 +94,7 @@ def _serve(requests: TextIO, answers: TextIO) -> None:
                 for answer in _answers(session, request):
                     answers.write(json.dumps(answer) + "\n")
                     answers.flush()
-        except TargetError as error:
+        except (TargetError, TapeError) as error:
             answers.write(json.dumps({"error": str(error)}) + "\n")
         answers.flush()
 

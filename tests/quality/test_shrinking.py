@@ -120,7 +120,7 @@ def test_a_shrunk_tape_is_a_local_minimum(name: str, hunt: Callable[..., Any]) -
 
 @pytest.mark.parametrize("name", LOCAL_MINIMA)
 def test_a_shrunk_tape_shows_the_same_bug(name: str, hunt: Callable[..., Any]) -> None:
-    """Played again it diverges exactly as the shrinker says, with class and check of the original, at its last event."""
+    """Played again it diverges as the shrinker says: class and check of the original, at its last event."""
     case = Case(name, 1, hunt)
     shrunk = case.shrunk()
     assert case.judge(shrunk.tape) == shrunk.divergence

@@ -96,7 +96,8 @@ class HostTiers:
     ) -> None:
         if len(src_indices) % page_size:
             raise ValueError(f"{len(src_indices)} rows are not whole pages of {page_size}")
-        self.device.copy(src_layers, dst_layers, src_indices, dst_indices)
+        if src_layers:  # a model may have no layer of one kind
+            self.device.copy(src_layers, dst_layers, src_indices, dst_indices)
 
     def attach(self, config: Config, tree: Any, params: Any, kv: Any) -> HostTier:
         """Give a new tree its host tier."""
