@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from staleloc.sim.cli_text import help_alone, say
 from staleloc.sim.alphabet import BY_NAME
+from staleloc.sim.cli_text import help_alone, say
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["mutants", "targets"]

@@ -127,7 +127,7 @@ def _sglang(finding: Finding) -> _Engine:
     wheel = f"sglang=={release.version}" if release.version else "sglang"
     run = (
         f"Run it with {wheel} installed:\n\n    python THIS_SCRIPT\n\nor with a wheel, an unpacked wheel or a checkout "
-        f"of it, on any machine with torch, numpy, pydantic, psutil and\nmsgspec; a CPU will do:\n\n"
+        f"of it, on any machine with torch, numpy, pydantic, psutil,\nmsgspec and packaging; a CPU will do:\n\n"
         f"    pip download --no-deps {wheel}\n    python THIS_SCRIPT sglang-*.whl"
     )
     texts = (embedded("SOURCES", sources, "embedded"), embedded("MUTATED", mutated))

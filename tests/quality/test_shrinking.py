@@ -1,4 +1,4 @@
-"""How small a tape gets: locally minimal, the same every time, and for simple bugs exactly the program one would write."""
+"""How small a tape gets: locally minimal, the same every time, and for simple bugs exactly what one would write."""
 
 from __future__ import annotations
 
