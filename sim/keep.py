@@ -7,6 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from staleloc.models.config import LEVELS
 from staleloc.sim.finding import Finding
 from staleloc.sim.tape import dumps
 
@@ -53,6 +54,8 @@ def save(finding: Finding, folder: Path) -> Path:
     parts = [origin.target]
     if origin.mutant is not None:
         parts.append(origin.mutant)
+    if origin.level != LEVELS[0]:
+        parts.append(origin.level)
     parts += [f"seed{origin.seed}", f"tape{origin.index}", finding.divergence.kind]
     path = folder / f"{'-'.join(map(_plain, parts))}.json"
     try:
