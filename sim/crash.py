@@ -14,6 +14,9 @@ _OURS = (
     "staleloc.models.", "staleloc.sim.drive", "staleloc.sim.perform", "staleloc.sim.checks.", "staleloc.sim.engine.",
 )  # fmt: skip
 
+_HARNESS = "staleloc.sim.targets.sglang"
+"""Our adapter's own frames: the engine's place is more telling."""
+
 
 def crash(error: Exception, index: int, event: Event) -> Divergence:
     """The divergence of class ``crash`` for an exception at an event.
@@ -22,9 +25,16 @@ def crash(error: Exception, index: int, event: Event) -> Divergence:
         TargetError: the harness cannot drive the target.
         Exception: the same one, if no frame of it is the target's.
     """
-    frames = traceback.walk_tb(error.__traceback__)
-    if isinstance(error, TargetError) or all(frame.f_globals["__name__"].startswith(_OURS) for frame, _ in frames):
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    theirs = [(frame, line) for frame, line in frames if not frame.f_globals["__name__"].startswith(_OURS)]
+    if isinstance(error, TargetError) or not theirs:
         raise error
+    engine = [place for place in theirs if not place[0].f_globals["__name__"].startswith(_HARNESS)] or theirs
+    frame, line = next(
+        (it for it in reversed(engine) if not it[0].f_globals["__name__"].startswith("torch")), engine[-1]
+    )
+    where = f"{frame.f_globals['__name__']}, line {line}, in {frame.f_code.co_name}"
     text = str(error).strip().splitlines()
     detail = f": {text[0]}" if text else ""
-    return Divergence("crash", "crash", index, f"{event.kind} raised {type(error).__name__}{detail}")
+    what = f"{event.kind} raised {type(error).__name__}{detail}"
+    return Divergence("crash", "crash", index, what, f"event {{{index}}} is one that a scheduler may ask for; {where}")

@@ -1,4 +1,4 @@
-"""How small a tape gets: locally minimal, the same every time, and for simple bugs exactly what one would write."""
+"""How small a tape gets: a local minimum, the same every time, and for simple bugs the one program to expect."""
 
 from __future__ import annotations
 
