@@ -19,8 +19,8 @@ DRIVEN: dict[str, dict[str, tuple[str, ...]]] = {
     "0.5.14": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.16": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.18": {"native": (NO_HOST, THROUGH, BACK)},
-    "0.5.19": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
-    "0.5.23": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
+    "0.5.19": {"python-core": (NO_HOST, THROUGH, BACK)},
+    "0.5.23": {"python-core": (NO_HOST, THROUGH, BACK)},
 }
 """Version -> tree core -> the host tiers that one request after the other gets through. 0.5.12 frees device slots
 before their write-back is over (PR 27108)."""
@@ -32,11 +32,9 @@ CLEAN = [
     ("0.5.16", "native", NO_HOST),
     ("0.5.16", "native", BACK),
     ("0.5.18", "native", NO_HOST),
-    ("0.5.19", "rust-core", BACK),
+    ("0.5.19", "python-core", BACK),
     ("0.5.23", "python-core", NO_HOST),
     ("0.5.23", "python-core", THROUGH),
-    ("0.5.23", "rust-core", THROUGH),
-    ("0.5.23", "rust-core", BACK),
 ]
 
 

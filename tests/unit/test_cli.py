@@ -122,7 +122,6 @@ def test_a_hostile_tape_is_one_line(run: Run, tmp_path: Path) -> None:
 def test_the_builtin_is_clean(run: Run, tmp_path: Path) -> None:
     done = run("fuzz", "--tapes", "48", "--workers", "1", "--json", "summary.json", "--repro", "repro.py")
     assert done.returncode == 0
-    assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0] == "builtin, seed 0: no divergence"
     assert re.fullmatch(r"48 tapes, \d+ events, \d+ events/s, \d+\.\d s", lines[1])
