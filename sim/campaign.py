@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ CHUNK = 16
 
 @dataclass(frozen=True)
 class Budget:
-    """When a campaign ends: after `tapes` tapes, `seconds` seconds, or at the first divergence.
+    """When a campaign ends: after `tapes` tapes, `seconds` seconds with a loaded target, or at the first divergence.
 
     With `first`, tapes with smaller numbers than the diverging one are still played, so that the
     first divergence is the same on any number of workers.
@@ -104,6 +104,7 @@ class Campaign:
         self._lock = threading.Lock()
         self._chunks = itertools.count()
         self._stop_at: int | None = None
+        self._deadline: float | None = None
         self._cancelled = threading.Event()
         self._results = Results()
         self._kinds: dict[tuple[str, ...], Found] = {}
@@ -116,11 +117,10 @@ class Campaign:
         """
         prepare(parse(self._target))
         started = time.monotonic()
-        self._deadline = started + self._budget.seconds if self._budget.seconds is not None else None
         with ThreadPoolExecutor(self._workers) as pool:
             jobs = [pool.submit(self._work) for _ in range(self._workers)]
             try:
-                for job in jobs:
+                for job in as_completed(jobs):
                     job.result()
             except KeyboardInterrupt:
                 self._results.notes.append("interrupted; these are the results so far")
@@ -140,10 +140,17 @@ class Campaign:
             self._results.profiles = [profile for profile in worker.profiles if profile.level == self._level]
             if not self._results.profiles:
                 raise TargetError(f"{self._target} cannot be driven at the {self._level} level")
+            self._start_clock()
             while (chunk := self._next_chunk()) is not None:
                 worker = self._play(worker, chunk)
         finally:
             worker.close()
+
+    def _start_clock(self) -> None:
+        """The first loaded target starts it: one that takes longer to load than the budget is played all the same."""
+        with self._lock:
+            if self._deadline is None and self._budget.seconds is not None:
+                self._deadline = time.monotonic() + self._budget.seconds
 
     def _next_chunk(self) -> list[int] | None:
         with self._lock:

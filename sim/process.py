@@ -102,9 +102,8 @@ class WorkerProcess:
 
     def close(self) -> None:
         """End the process and whatever it started."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.returncode is None:
+            self._kill_group()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
@@ -146,7 +145,13 @@ class WorkerProcess:
 
     def _died(self) -> WorkerDied:
         code = self._process.wait()
+        self._kill_group()
         return WorkerDied(code, self._last_words())
+
+    def _kill_group(self) -> None:
+        """Kill the process, if it still runs, and its children, which outlive it otherwise."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _last_words(self) -> str:
         """The last line the process wrote to standard error."""
