@@ -18,7 +18,7 @@ from typing import Any
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.levels import generate_tape
-from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess
+from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.targets.registry import parse, prepare
@@ -117,22 +117,33 @@ class Campaign:
         """
         prepare(parse(self._target))
         started = time.monotonic()
-        with ThreadPoolExecutor(self._workers) as pool:
-            jobs = [pool.submit(self._work) for _ in range(self._workers)]
-            try:
-                for job in as_completed(jobs):
-                    job.result()
-            except KeyboardInterrupt:
-                self._results.notes.append("interrupted; these are the results so far")
-                self._cancelled.set()
-            except BaseException:
-                self._cancelled.set()
-                raise
+        pool = ThreadPoolExecutor(self._workers)
+        played = False
+        try:
+            for job in as_completed([pool.submit(self._work) for _ in range(self._workers)]):
+                job.result()
+            played = True
+        except KeyboardInterrupt:
+            self._results.notes.append("interrupted; these are the results so far")
+        finally:
+            self._wind_up(pool, played)
         self._results.seconds = time.monotonic() - started
         self._results.found = sorted(self._kinds.values(), key=lambda found: found.index)
         if self._budget.first:
             del self._results.found[1:]
         return self._results
+
+    def _wind_up(self, pool: ThreadPoolExecutor, played: bool) -> None:
+        """Wait for the threads, at once if not all is `played`, however often somebody presses Ctrl-C."""
+        while True:
+            try:
+                if not played:
+                    self._cancelled.set()
+                    kill_workers()
+                pool.shutdown()
+                return
+            except KeyboardInterrupt:
+                continue
 
     def _work(self) -> None:
         worker = WorkerProcess(self._target, self._mutant)
@@ -175,6 +186,8 @@ class Campaign:
                 self._note(self._failed(tapes[done], "hang", str(error)))
                 done += 1
             except WorkerDied as error:
+                if self._cancelled.is_set():
+                    return worker
                 if died == tapes[done]:
                     self._give_up_or_note(error, died)
                     done += 1

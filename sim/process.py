@@ -17,13 +17,22 @@ from typing import Any
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import profile_from_json
 
-__all__ = ["WorkerDied", "WorkerHung", "WorkerProcess"]
+__all__ = ["WorkerDied", "WorkerHung", "WorkerProcess", "kill_workers"]
 
 START_SECONDS = 180.0
 """How long a target may take to load; a large engine on a cold disk takes a while."""
 
 ANSWER_SECONDS = 30.0
 """How long one tape may take. Tapes take milliseconds; beyond this the target hangs."""
+
+
+_running: set[WorkerProcess] = set()
+
+
+def kill_workers() -> None:
+    """Kill every worker that this process has started, from any thread: whoever waits for one sees it die."""
+    for worker in tuple(_running):
+        worker.kill()
 
 
 class WorkerDied(Exception):
@@ -67,6 +76,7 @@ class WorkerProcess:
             env=environment,
             start_new_session=True,
         )
+        _running.add(self)
         assert self._process.stdout is not None
         self._out = self._process.stdout.fileno()
         self._pending = b""
@@ -103,8 +113,9 @@ class WorkerProcess:
     def close(self) -> None:
         """End the process and whatever it started."""
         if self._process.returncode is None:
-            self._kill_group()
+            self.kill()
         self._process.wait()
+        _running.discard(self)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -145,10 +156,11 @@ class WorkerProcess:
 
     def _died(self) -> WorkerDied:
         code = self._process.wait()
-        self._kill_group()
+        self.kill()
+        _running.discard(self)
         return WorkerDied(code, self._last_words())
 
-    def _kill_group(self) -> None:
+    def kill(self) -> None:
         """Kill the process, if it still runs, and its children, which outlive it otherwise."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)

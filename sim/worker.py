@@ -14,7 +14,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
@@ -96,18 +98,35 @@ def _serve(requests: TextIO, answers: TextIO) -> None:
                     answers.flush()
         except (TargetError, TapeError) as error:
             answers.write(json.dumps({"error": str(error)}) + "\n")
+        except Exception as error:
+            answers.write(json.dumps({"error": _our_fault(error)}) + "\n")
         answers.flush()
 
 
+def _our_fault(error: Exception) -> str:
+    """What to say of an exception that no engine raised: it must not pass for a divergence."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+    text = " ".join(str(error).split())[:200]
+    what = f"{type(error).__name__}: {text} ({where})" if text else f"{type(error).__name__} ({where})"
+    return f"staleloc could not go on: {what}; nothing was found out about the target. Please report it"
+
+
 def main() -> None:
-    """Serve requests on standard input until it closes."""
+    """Serve requests on standard input until it closes.
+
+    The engine gets neither of the protocol's streams: it reads nothing and writes to standard error.
+    """
     import torch
 
     torch.set_num_threads(1)
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    _serve(sys.stdin, answers)
+    _serve(requests, answers)
 
 
 if __name__ == "__main__":

@@ -203,3 +203,20 @@ def test_a_target_that_cannot_be_loaded_ends_the_campaign(hostile: Spoil) -> Non
     hostile("BuiltinTarget.__init__ = lambda self: os._exit(7)")
     with pytest.raises(TargetError, match="builtin could not be loaded: the worker exited with code 7"):
         run(1, None, tapes=TAPES)
+
+
+def test_ctrl_c_again_while_a_campaign_ends_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results come back, from wherever the second one strikes."""
+    presses = 0
+
+    def interrupt(*_: object) -> None:
+        nonlocal presses
+        presses += 1
+        if presses <= 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaign, "as_completed", interrupt)
+    monkeypatch.setattr(campaign, "kill_workers", interrupt)
+    results = Campaign("builtin", 3, Budget(tapes=10**6), 1).run()
+    assert presses == 4
+    assert results.notes == ["interrupted; these are the results so far"]

@@ -1,10 +1,12 @@
 """The command line as a user meets it: what it prints, where, and with which exit code."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +23,8 @@ COMMAND = [sys.executable, "-m", "staleloc.sim"]
 MUTANT = "memo-drop-invalidate-register-mapping"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+Spoil = Callable[[str], Path]
 
 
 @pytest.fixture
@@ -218,3 +222,34 @@ def test_an_interrupted_campaign_reports(tmp_path: Path) -> None:
     assert "double-free in builtin" in out
     assert re.search(r"^\d+ tapes, ", out, re.MULTILINE)
     assert err.splitlines()[-1] == "staleloc: interrupted; these are the results so far"
+
+
+def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: Spoil) -> None:
+    """The results so far come at once, and no process stays behind."""
+    here = hostile(
+        """
+        def stuck(self, config):
+            BuiltinTarget.built = getattr(BuiltinTarget, "built", 0) + 1
+            if BuiltinTarget.built == 20:
+                (HERE / "pid").write_text(str(os.getpid()))
+                time.sleep(600)
+            build(self, config)
+        BuiltinTarget.build = stuck
+        """
+    )
+    process = subprocess.Popen(
+        [*COMMAND, "fuzz", "--seconds", "600", "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    while not (here / "pid").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert re.search(r"^19 tapes, ", out, re.MULTILINE)
+    assert err.splitlines()[-1] == "staleloc: interrupted; these are the results so far"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((here / "pid").read_text(encoding="utf-8")), 0)

@@ -236,3 +236,27 @@ def test_what_a_target_started_ends_with_its_worker(hostile: Spoil, ending: str)
         except WorkerDied:
             assert ending
     assert gone(int((here / "pid").read_text(encoding="utf-8")))
+
+
+def test_a_target_that_reads_standard_input_finds_it_empty(hostile: Spoil) -> None:
+    """The line of requests is not there, by name or by number, so that none can be lost."""
+    hostile(
+        """
+        def nosy(self, config):
+            assert sys.stdin.read() == "" and os.read(0, 1) == b""
+            build(self, config)
+        BuiltinTarget.build = nosy
+        """
+    )
+    assert [(answer["tape"], answer["divergence"]) for answer in answers()] == [(index, None) for index in range(6)]
+
+
+def test_an_exception_of_our_own_is_no_divergence(hostile: Spoil) -> None:
+    """An answer that the harness cannot read says nothing of the engine; the message names the place."""
+    hostile("BuiltinTarget.alloc = lambda self, count: 5")
+    with Player("builtin") as player, pytest.raises(TargetError) as raised:
+        player.play(TAPE)
+    message = str(raised.value)
+    assert message.startswith("staleloc could not go on: TypeError: ")
+    assert "(perform.py, line " in message
+    assert "nothing was found out about the target" in message
