@@ -21,7 +21,8 @@ from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
 from staleloc.sim.targets.sglang.fetch import Release
 from staleloc.sim.targets.sglang.hybrid import HybridPool
 from staleloc.sim.targets.sglang.leaves import Leaf
-from staleloc.sim.targets.sglang.seal import THIRD_PARTY, Transform, seal
+from staleloc.sim.targets.sglang.refusal import explain
+from staleloc.sim.targets.sglang.seal import Transform, seal
 
 __all__ = ["SglangTarget", "load"]
 
@@ -188,13 +189,7 @@ def load(release: Release, transform: Transform | None = None) -> SglangTarget:
     except Exception as error:
         if error in not_ours:
             raise
-        raise TargetError(_explain(release.name, error)) from error
-
-
-def _explain(name: str, error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in THIRD_PARTY:
-        return f"{name} needs the package {error.name}; install the extra: pip install 'staleloc[sglang]'"
-    return f"{name} cannot be imported ({type(error).__name__}: {error}); the adapter needs an update"
+        raise TargetError(explain(release.name, error)) from error
 
 
 def _load(release: Release, *, mutated: bool) -> SglangTarget:
