@@ -1,4 +1,4 @@
-"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``.
+"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 usage or target could not be loaded. An error is one
 line on standard error. Heavy modules are imported by the commands that need them.
@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from staleloc.models.config import LEVELS
-from staleloc.sim.cli_targets import mutants, targets
+from staleloc.sim.cli_targets import mutants, scenarios, targets
 from staleloc.sim.cli_text import help_alone, say, warn
 
 __all__ = ["cli", "main"]
@@ -128,6 +128,7 @@ def _cpus() -> int:
 
 cli.add_command(targets)
 cli.add_command(mutants)
+cli.add_command(scenarios)
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""``staleloc targets`` and ``staleloc mutants``: what can be tested, and what can be broken on purpose."""
+"""``staleloc targets``, ``mutants`` and ``scenarios``: what can be tested, broken on purpose, and played."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staleloc.sim.alphabet import BY_NAME
 from staleloc.sim.cli_text import help_alone, say
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["mutants", "targets"]
+__all__ = ["mutants", "scenarios", "targets"]
 
 _FLAGS = {
     "per_forward": (
@@ -113,3 +113,23 @@ def list_mutants() -> None:
     from staleloc.sim.report import columns
 
     say("\n".join(columns([(mutant.name, mutant.target, mutant.story) for mutant in MUTANTS.values()], indent="")))
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def scenarios(ctx: click.Context) -> None:
+    """Tapes of reported incidents."""
+    help_alone(ctx)
+
+
+@scenarios.command("list")
+def list_scenarios() -> None:
+    """Every scenario: its name, the public reports, where it diverges. Play one with staleloc replay NAME."""
+    from staleloc.sim import scenarios as packaged
+    from staleloc.sim.report import columns
+
+    rows = [
+        (it.name, it.kind, it.incident, f"on {', '.join(name.removeprefix('sglang==') for name in it.diverges)}")
+        for it in packaged.scenarios()
+    ]
+    say("\n".join(columns(rows, indent="")))

@@ -6,12 +6,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
+from difflib import get_close_matches
 from pathlib import Path
 
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.judge import Player, profile_of
-from staleloc.sim.tape import Tape, TapeError, load, loads
+from staleloc.sim.scenarios import find_scenario, scenarios
+from staleloc.sim.tape import Tape, TapeError, load
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["Replayed", "adapt", "find_tape", "origin_of", "replay"]
@@ -25,12 +26,12 @@ def find_tape(name: str) -> Tape:
     """
     if Path(name).exists() or "/" in name:
         return load(name)
-    scenarios = {entry.name: entry for entry in files("staleloc.scenarios").iterdir() if entry.name.endswith(".json")}
-    entry = scenarios.get(name) or scenarios.get(f"{name}.json")
-    if entry is None:
-        known = ", ".join(sorted(file.removesuffix(".json") for file in scenarios)) or "none"
-        raise TapeError(f"{name}: no such file, and no scenario of that name; scenarios are: {known}")
-    return loads(entry.read_text(encoding="utf-8"), name)
+    scenario = find_scenario(name)
+    if scenario is None:
+        close = get_close_matches(name, [it.name for it in scenarios()], n=1)
+        hint = f"did you mean {close[0]}?" if close else "see: staleloc scenarios list"
+        raise TapeError(f"{name}: no such file, and no scenario of that name; {hint}")
+    return scenario.tape
 
 
 def origin_of(tape: Tape) -> tuple[str, str | None]:

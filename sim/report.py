@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from staleloc.sim.divergence import LocRow
 from staleloc.sim.explain import calling_order, fact, marks, sentence
 from staleloc.sim.finding import Finding
+from staleloc.sim.scenarios import lookalike
 from staleloc.sim.tape import Tape
 from staleloc.sim.words import config_words, steps
 
@@ -47,6 +48,9 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     order = calling_order(divergence, tape)
     if order is not None:
         lines += _wrapped(f"Calling order: {order}")
+    known = lookalike(tape, divergence)
+    if known is not None:
+        lines += _wrapped(f"Looks like scenario {known.name}: {known.incident}. {known.mechanism}")
     return "\n".join(lines) + "\n"
 
 

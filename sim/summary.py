@@ -67,8 +67,9 @@ class Summary:
 
     def text(self) -> str:
         """The summary in lines: what was found, how much was played, which situations were reached."""
-        bugs = f"{len(self.findings)} divergence{'s' * (len(self.findings) != 1)}" if self.findings else "no divergence"
-        of = f" in {self.diverged} tapes" if self.diverged else ""
+        number = len(self.findings)
+        bugs = f"{number} distinct finding{'s' * (number != 1)}" if number else "no divergence"
+        of = f"; {self.diverged} of {self.tapes} tapes diverged" if self.diverged else ""
         defect = f" with mutant {self.mutant}" if self.mutant else ""
         lines = [
             f"{self.target}{defect}, seed {self.seed}: {bugs}{of}",

@@ -1,0 +1,83 @@
+"""Packaged scenarios: tapes of reported incidents, and whether a finding looks like one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.events import AllocExtendSwaTail
+from staleloc.sim.tape import Tape, TapeError, loads
+
+__all__ = ["Scenario", "find_scenario", "lookalike", "scenarios"]
+
+_FORWARDS = frozenset({"begin_forward", "end_forward"})
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A tape that shows a reported incident.
+
+    Attributes:
+        name: the file's name without its suffix.
+        incident: the public reports, for people.
+        mechanism: what goes wrong, in a sentence or two.
+        kind: the divergence's class.
+        diverges: targets on which the tape diverges.
+        silent: targets on which it must not.
+    """
+
+    name: str
+    tape: Tape
+    incident: str
+    mechanism: str
+    kind: str
+    diverges: Sequence[str]
+    silent: Sequence[str]
+
+
+@cache
+def scenarios() -> tuple[Scenario, ...]:
+    """Every packaged scenario, by name."""
+    entries = [entry for entry in files("staleloc.scenarios").iterdir() if entry.name.endswith(".json")]
+    return tuple(
+        _read(entry.name.removesuffix(".json"), loads(entry.read_text(encoding="utf-8"), entry.name))
+        for entry in sorted(entries, key=lambda entry: entry.name)
+    )
+
+
+def _read(name: str, tape: Tape) -> Scenario:
+    known = dict(tape.provenance or {})
+    try:
+        incident, mechanism, kind = (str(known[key]) for key in ("incident", "mechanism", "class"))
+        diverges, silent = (tuple(map(str, known[key])) for key in ("diverges", "silent"))  # type: ignore[call-overload]
+    except (KeyError, TypeError):
+        raise TapeError(f"scenario {name} does not say incident, mechanism, class, diverges and silent") from None
+    return Scenario(name, tape, incident, mechanism, kind, diverges, silent)
+
+
+def find_scenario(name: str) -> Scenario | None:
+    """The scenario of that name, with or without its suffix."""
+    return next((it for it in scenarios() if it.name == name.removesuffix(".json")), None)
+
+
+def lookalike(tape: Tape, divergence: Divergence) -> Scenario | None:
+    """A scenario that diverges in the same way with the same kinds of events.
+
+    A hint for people, nothing is decided by it: two bugs may look alike.
+    """
+    shape = _shape(tape)
+    return next((it for it in scenarios() if it.kind == divergence.kind and _shape(it.tape) == shape), None)
+
+
+def _shape(tape: Tape) -> tuple[object, ...]:
+    """What tapes of one bug have in common: at the allocator level the kinds of their events, whatever allocated,
+    forwards aside; with whole requests, where all tapes are made of the same kinds, their order too."""
+    kinds = ["alloc" if event.kind.startswith("alloc") else event.kind for event in tape.events]
+    if tape.config.level == "engine":
+        return (tape.config.level, *kinds)
+    tails = [event.tail for event in tape.events if isinstance(event, AllocExtendSwaTail) and event.tail < event.count]
+    pool = tape.config.pool if "write_kv" in kinds else ""
+    return tape.config.level, pool, frozenset(min(tail, 1) for tail in tails), frozenset(kinds) - _FORWARDS
