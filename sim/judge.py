@@ -52,7 +52,8 @@ class Player:
         """
         self.events, self.seen = 0, {}
         try:
-            answer: dict[str, Any] = self._worker.play(dumps(tape))
+            rows = len(tape.events) * tape.config.full_size
+            answer: dict[str, Any] = self._worker.play(dumps(tape), rows)
         except WorkerHung as error:
             return self._lost("hang", str(error))
         except WorkerDied as error:

@@ -25,6 +25,8 @@ START_SECONDS = 180.0
 ANSWER_SECONDS = 30.0
 """How long one tape may take. Tapes take milliseconds; beyond this the target hangs."""
 
+ROW_SECONDS = 1e-4
+"""What a slot may take at an event on top: checks look at every slot, and a tape may have a pool of real size."""
 
 _running: set[WorkerProcess] = set()
 
@@ -105,10 +107,14 @@ class WorkerProcess:
         for _ in tapes:
             yield self._receive(self._answer_seconds)
 
-    def play(self, tape_text: str) -> dict[str, Any]:
-        """Play one tape; raises as `run`."""
+    def play(self, tape_text: str, rows: int = 0) -> dict[str, Any]:
+        """Play one tape; raises as `run`.
+
+        Args:
+            rows: slots times events, the work that checking it is.
+        """
         self._send({"op": "play", "tape": tape_text})
-        return self._receive(self._answer_seconds)
+        return self._receive(self._answer_seconds + rows * ROW_SECONDS)
 
     def close(self) -> None:
         """End the process and whatever it started."""

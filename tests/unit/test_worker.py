@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,21 @@ def test_an_exception_of_our_own_is_no_divergence(hostile: Spoil) -> None:
     assert message.startswith("staleloc could not go on: TypeError: ")
     assert "(perform.py, line " in message
     assert "nothing was found out about the target" in message
+
+
+def test_a_large_tape_may_take_longer(hostile: Spoil) -> None:
+    """A pool of real size is slow to check, which is no hang of the target."""
+    hostile(
+        """
+        def slow(self, config):
+            time.sleep(1.5)
+            build(self, config)
+        BuiltinTarget.build = slow
+        """
+    )
+    with Player("builtin", answer_seconds=1.0) as player:
+        hang = player.play(TAPE)
+    assert hang is not None
+    assert hang.kind == "hang"
+    with Player("builtin", answer_seconds=1.0) as player:
+        assert player.play(Tape(replace(TAPE.config, full_size=1 << 16), (Alloc(0, 1),))) is None
