@@ -50,8 +50,6 @@ class Outputs:
     def _repro(path: Path, findings: Sequence[Finding]) -> str:
         if not findings:
             return f"{path} was not written: there is no divergence to show"
-        if findings[0].tape.config.level != "allocator":
-            return f"{path} was not written: so far, scripts are for tapes of the allocator level"
         from staleloc.sim.repro import script
 
         write(path, script(findings[0]))

@@ -10,11 +10,13 @@ from staleloc.sim.targets.base import TargetError
 
 __all__ = ["crash"]
 
-_OURS = (
-    "staleloc.models.", "staleloc.sim.drive", "staleloc.sim.perform", "staleloc.sim.checks.", "staleloc.sim.engine.",
-)  # fmt: skip
+_TOP = __name__.removesuffix(".sim.crash")
+"""Our package; inside a stand-alone script it has another name."""
 
-_HARNESS = "staleloc.sim.targets.sglang"
+_PARTS = ("models.", "sim.drive", "sim.perform", "sim.checks.", "sim.engine.")
+_OURS = tuple(f"{_TOP}.{part}" for part in _PARTS)
+
+_HARNESS = f"{_TOP}.sim.targets.sglang"
 """Our adapter's own frames: the engine's place is more telling."""
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
 from staleloc.sim.finding import Finding, Origin
-from staleloc.sim.judge import Player, profile_of
+from staleloc.sim.fitting import profile_of
+from staleloc.sim.judge import Player
 from staleloc.sim.progress import Progress
 from staleloc.sim.shrink import MAX_CANDIDATES, Shrunk, shrink
 

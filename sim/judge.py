@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from staleloc.models.config import Config
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess
 from staleloc.sim.tape import Tape, dumps
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import divergence_from_json
 
-__all__ = ["Player", "Unplayable", "profile_of"]
-
-
-def profile_of(config: Config, profiles: Iterable[Profile]) -> Profile | None:
-    """The profile for a cache's level and pool, whatever its policy, pages and dtype."""
-    return next((it for it in profiles if (it.level, it.pool) == (config.level, config.pool)), None)
+__all__ = ["Player", "Unplayable"]
 
 
 class Unplayable(Exception):

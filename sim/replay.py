@@ -10,7 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.judge import Player, profile_of
+from staleloc.sim.fitting import fitted, profile_of
+from staleloc.sim.judge import Player
 from staleloc.sim.scenarios import find_scenario, scenarios
 from staleloc.sim.tape import Tape, TapeError, load
 from staleloc.sim.targets.base import Profile
@@ -42,20 +43,11 @@ def origin_of(tape: Tape) -> tuple[str, str | None]:
 
 
 def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
-    """The tape with policy and dtype that the target has, and a line for each that was changed.
-
-    Which pool, which pages and which events a tape needs is never changed.
-    """
+    """The tape with policy and dtype that the target has, and a line for each that was changed; see `fitted`."""
     profile = profile_of(tape.config, profiles)
     if profile is None:
         return tape, []
-    config, notes = tape.config, []
-    if config.policy not in profile.policies:
-        notes.append(f"policy {config.policy} is played as {profile.policies[0]}")
-        config = replace(config, policy=profile.policies[0])
-    if config.dtype not in profile.dtypes:
-        notes.append(f"dtype {config.dtype} is played as {profile.dtypes[0]}")
-        config = replace(config, dtype=profile.dtypes[0])
+    config, notes = fitted(tape.config, profile)
     return replace(tape, config=config), notes
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
 
+from staleloc.models.config import LEVELS
 from staleloc.sim.explain import fact, sentence
 from staleloc.sim.finding import Finding, our_version
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import Transform
 from staleloc.sim.repro_builtin import ROOTS as BUILTIN_ROOTS
 from staleloc.sim.repro_builtin import BuiltinDialect
 from staleloc.sim.repro_dialect import Dialect, Lines
-from staleloc.sim.repro_embed import LOADER, closure, embedded, renamed, stripped
+from staleloc.sim.repro_embed import LOADER, renamed, stripped
+from staleloc.sim.repro_engine import HANG_SECONDS, engine_main, engine_roots
 from staleloc.sim.repro_helpers import used_helpers
+from staleloc.sim.repro_parts import Parts, builtin_parts, sglang_parts
 from staleloc.sim.repro_release import traits
 from staleloc.sim.repro_sglang import ROOTS as SGLANG_ROOTS
 from staleloc.sim.repro_sglang import SglangDialect
@@ -25,16 +25,29 @@ from staleloc.sim.words import config_words, steps
 
 __all__ = ["script"]
 
-_HANG_SECONDS = 30
-
-_BUILTIN = "staleloc.sim.targets.builtin."
+_NODE = re.compile(r"\bnode \d+\b")
+"""A node's name: it depends on what the process did before."""
 
 _MODULES = (
     "collections", "copy", "faulthandler", "importlib.abc", "importlib.machinery", "linecache", "sys", "types",
 )  # fmt: skip
 """Modules of the standard library that a script may use."""
 
-_ANY = "from typing import Any, NoReturn"
+_IMPORTS = """
+from pathlib import Path
+from typing import Any, NoReturn
+
+if sys.version_info < (3, 11):
+    print("this script needs Python 3.11 or newer", file=sys.stderr)
+    sys.exit(2)
+try:
+    import torch
+except ImportError as missing:
+    print(f"this script needs torch ({missing})", file=sys.stderr)
+    sys.exit(2)
+
+
+"""
 
 _NAMES = {
     "full": "full = collections.defaultdict(list)  # request -> full locs of its tokens",
@@ -63,97 +76,81 @@ if __name__ == "__main__":
     sys.meta_path.insert(0, Embedded())
     try:
         code = main()
-    except Exception:
-        sys.excepthook(*sys.exc_info())
-        code = 2
+    except Exception as error:
+        unfit(error)
     sys.exit(code)
 """
 
 
 def script(finding: Finding) -> str:
-    """The script's text.
+    """The script's text; the same for the same finding.
 
     Raises:
         TargetError: the release is not at hand.
     """
-    engine = _sglang(finding) if finding.origin.target.startswith("sglang") else _builtin(finding)
-    main = _main(finding, engine)
-    helpers = [renamed(helper) for helper in used_helpers(main)]
-    text = "\n\n\n".join([main, *helpers, LOADER.strip("\n"), *engine.texts])
-    code = "\n".join([main, *helpers, LOADER, _MAIN])
+    main, parts = _engine(finding) if finding.tape.config.level == "engine" else _allocator(finding)
+    helpers = [renamed(helper) for helper in used_helpers(main + _MAIN)]
+    made_for = f'MADE_FOR = "{parts.made_for}"'
+    text = "\n\n\n".join([main, made_for, *helpers, LOADER.strip("\n"), *parts.texts])
+    code = "\n".join([main, *helpers, LOADER, _IMPORTS, _MAIN])
     imports = [f"import {module}" for module in _MODULES if _names(module, code)]
-    opening = ["#!/usr/bin/env python3", _header(finding, engine), "", *imports, _ANY, "", "import torch", "", "", ""]
-    return "\n".join(opening) + text + _MAIN
+    return "\n".join(["#!/usr/bin/env python3", _header(finding, parts), "", *imports]) + _IMPORTS + text + _MAIN
 
 
-@dataclass(frozen=True)
-class _Engine:
-    """What a script needs of an engine.
-
-    Attributes:
-        tensors: calls take tensors, not lists.
-        run: how to run the script.
-        texts: sources at the end of the script.
-    """
-
-    dialect: Dialect
-    tensors: bool
-    run: str
-    texts: tuple[str, ...]
+def _engine(finding: Finding) -> tuple[str, Parts]:
+    """For the engine level: our own modules come along, every line as it is."""
+    origin, roots = finding.origin, engine_roots(finding)
+    if origin.target.startswith("sglang"):
+        return engine_main(finding), sglang_parts(origin, resolve(origin.target), roots, str)
+    return engine_main(finding), builtin_parts(origin, roots, str)
 
 
-def _builtin(finding: Finding) -> _Engine:
-    sources = closure(BUILTIN_ROOTS)
-    ours = {name: source for name, source in sources.items() if name.startswith(_BUILTIN)}
-    sources = {name: source if name in ours else stripped(source) for name, source in sources.items()}
-    if finding.origin.mutant is not None:
-        transform = Transform(MUTANTS[finding.origin.mutant])
-        sources |= {name: transform(name.removeprefix(_BUILTIN), source) for name, source in ours.items()}
-        transform.finish()
-    run = "Run it with torch installed:\n\n    python THIS_SCRIPT"
-    return _Engine(BuiltinDialect(), False, run, (embedded("SOURCES", sources, "embedded"),))
+def _allocator(finding: Finding) -> tuple[str, Parts]:
+    """For the allocator level: calls are written out, and of our modules only what they need comes along."""
+    origin = finding.origin
+    if origin.target.startswith("sglang"):
+        release = resolve(origin.target)
+        parts = sglang_parts(origin, release, SGLANG_ROOTS, stripped)
+        return _main(finding, SglangDialect(traits(release.root), finding.tape.config), True), parts
+    return _main(finding, BuiltinDialect(), False), builtin_parts(origin, BUILTIN_ROOTS, stripped)
 
 
-def _sglang(finding: Finding) -> _Engine:
-    release = resolve(finding.origin.target)
-    sources = {name: stripped(source) for name, source in closure(SGLANG_ROOTS).items()}
-    mutated: dict[str, str] = {}
-    if finding.origin.mutant is not None:
-        transform = Transform(MUTANTS[finding.origin.mutant])
-        for module in sorted({edit.module for edit in MUTANTS[finding.origin.mutant].edits}):
-            file = release.root.joinpath(*module.split("."))
-            file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-            mutated[module] = transform(module, file.read_text(encoding="utf-8"))
-    wheel = f"sglang=={release.version}" if release.version else "sglang"
-    run = (
-        f"Run it with {wheel} installed:\n\n    python THIS_SCRIPT\n\nor with a wheel, an unpacked wheel or a checkout "
-        f"of it, on any machine with torch, numpy, pydantic, psutil,\nmsgspec and packaging; a CPU will do:\n\n"
-        f"    pip download --no-deps {wheel}\n    python THIS_SCRIPT sglang-*.whl"
-    )
-    texts = (embedded("SOURCES", sources, "embedded"), embedded("MUTATED", mutated))
-    return _Engine(SglangDialect(traits(release.root), finding.tape.config), True, run, texts)
-
-
-def _header(finding: Finding, engine: _Engine) -> str:
+def _header(finding: Finding, parts: Parts) -> str:
     origin, divergence = finding.origin, finding.divergence
     defect = f" with mutant {origin.mutant}" if origin.mutant else ""
+    said = dict.fromkeys((fact(divergence), sentence(divergence, finding.tape)))
     text = (
         f"{divergence.kind} in {origin.target}{defect}, {finding.tape.config.pool} pool\n\n"
-        f"{_wrap(fact(divergence))}\n{_wrap(sentence(divergence, finding.tape))}\n\n"
-        f"{engine.run}\n\nExit code 1: the bug shows; 0: it does not; 2: the engine could not be loaded or driven.\n"
-        f"Written by staleloc {our_version()}, which it does not need."
+        + "".join(f"{_wrap(_NODE.sub('a node', line))}\n" for line in said)
+        + f"\n{_steps(finding)}{parts.run}\n\n"
+        "Exit code 1: the bug shows; 0: it does not; 2: the engine could not be loaded or driven.\n"
+        f"Written by staleloc {our_version()}, which it does not need. With it:\n\n    {origin.again}"
     )
     return '"""' + text.replace("\\", "\\\\").replace('"', "'") + '\n"""'
+
+
+def _steps(finding: Finding) -> str:
+    """The steps for people, where `main` does not have them beside each call."""
+    if finding.tape.config.level == LEVELS[0]:
+        return ""
+    divergence = finding.divergence
+    stop = divergence.event + 1 or None
+    lines = []
+    for number, (event, words) in enumerate(zip(finding.tape.events[:stop], steps(finding.tape), strict=False), 1):
+        line = f"  {'>' if number == stop else ' '} {number:3}  {event.kind:13}  {words}"
+        lines += textwrap.wrap(line, 110, subsequent_indent=" " * 24)
+    return "\n".join([*lines, "", ""])
 
 
 def _wrap(text: str) -> str:
     return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False)
 
 
-def _main(finding: Finding, engine: _Engine) -> str:
+def _main(finding: Finding, dialect: Dialect, tensors: bool) -> str:
+    """The text of ``main`` at the allocator level; with `tensors`, calls take tensors and not lists."""
     tape, divergence = finding.tape, finding.divergence
     last = divergence.event if divergence.event >= 0 else len(tape.events) - 1
-    writer = Steps(tape, divergence, engine.dialect)
+    writer = Steps(tape, divergence, dialect)
     body: Lines = []
     for number, (event, words) in enumerate(zip(tape.events[: last + 1], steps(tape), strict=False)):
         body += ["", f"# {number + 1}  {event.kind}: {words}"]
@@ -166,23 +163,23 @@ def _main(finding: Finding, engine: _Engine) -> str:
         body += ["", f"return 0  # {divergence.kind}: the engine never comes here"]
     start = [f"# {config_words(tape.config)}"]
     if divergence.kind == "hang":
-        start.append(f"faulthandler.dump_traceback_later({_HANG_SECONDS}, exit=True)  # with exit code 1")
-    start += [*engine.dialect.setup(tape.config), "", *_locals(body, engine, tape.config.layers)]
+        start.append(f"faulthandler.dump_traceback_later({HANG_SECONDS}, exit=True)  # with exit code 1")
+    start += [*dialect.setup(tape.config), "", *_locals(body, dialect, tensors, tape.config.layers)]
     return "def main():\n" + textwrap.indent("\n".join([*start, *body]), "    ")
 
 
-def _locals(body: Lines, engine: _Engine, layers: tuple[str, ...]) -> Lines:
+def _locals(body: Lines, dialect: Dialect, tensors: bool, layers: tuple[str, ...]) -> Lines:
     """What the body uses: books, and local functions that look into the cache."""
     functions: Lines = []
     text = "\n".join(body)
-    for name, lines in reversed(engine.dialect.looks().items()):
+    for name, lines in reversed(dialect.looks().items()):
         if _names(name, text):
             functions = [*lines, "", *functions]
             text = "\n".join([*lines, text])
     books = [line for name, line in _NAMES.items() if _names(name, text)]
     if _names("memory", text):
         books.insert(0, f"layers = {layers!r}")
-    return [*(_TENSOR if engine.tensors else []), *functions, *books]
+    return [*(_TENSOR if tensors else []), *functions, *books]
 
 
 def _names(name: str, text: str) -> bool:

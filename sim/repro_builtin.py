@@ -8,7 +8,7 @@ from staleloc.models.config import Config
 from staleloc.sim import events as ev
 from staleloc.sim.repro_dialect import Lines
 
-__all__ = ["ROOTS", "BuiltinDialect"]
+__all__ = ["ROOTS", "BuiltinDialect", "config_expression"]
 
 ROOTS = ("staleloc.sim.targets.builtin.target",)
 
@@ -23,7 +23,7 @@ class BuiltinDialect:
             "from embedded.sim.targets.builtin.target import BuiltinTarget",
             "",
             "cache = BuiltinTarget()",
-            f"cache.build({_config(config)})",
+            f"cache.build({config_expression(config)})",
         ]
 
     def looks(self) -> dict[str, Lines]:
@@ -106,7 +106,7 @@ class BuiltinDialect:
         return [f"cache.move({targets}, {sources})"]
 
 
-def _config(config: Config) -> str:
+def config_expression(config: Config) -> str:
     """The cache's shape as an expression, less what every cache has."""
     values = ((field.name, getattr(config, field.name), field.default) for field in fields(config))
     return f"Config({', '.join(f'{name}={value!r}' for name, value, default in values if value != default)})"

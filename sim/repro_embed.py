@@ -105,5 +105,9 @@ def embedded(name: str, sources: dict[str, str], package: str | None = None) -> 
 
 
 def _literal(text: str) -> str:
-    quoted = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-    return f"'''\\\n{quoted.rstrip()}\n'''"
+    """A text as it stands, line by line, in a literal."""
+    text = f"{text.rstrip()}\n"
+    if "'''" in text:
+        return "'''" + text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'") + "'''"
+    raw = "r" if "\\" in text else ""
+    return f"{raw}'''{text}'''"

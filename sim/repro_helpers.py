@@ -9,6 +9,7 @@ import ast
 import inspect
 import re
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 __all__ = ["used_helpers"]
@@ -96,42 +97,79 @@ def give_up(why: str) -> NoReturn:
     sys.exit(2)
 
 
-def open_release(argument: str | None) -> None:
-    """Make a release importable: a folder, a wheel, or what is installed. Its KV-cache layer is imported for real;
-    everything else it names is a stub that fails when used, so that a CPU and torch are enough."""
+def unfit(error: Exception) -> NoReturn:
+    """End with exit code 2 and one line that says what failed, and at which line of `main`."""
+    import linecache
+    import traceback
+
+    causes = [error, error.__cause__]
+    missing = next((cause for cause in causes if isinstance(cause, ModuleNotFoundError)), None)
+    name = "" if type(error).__name__ == "TargetError" else f"{type(error).__name__}: "
+    why = str(missing) if missing else f"{name}{error}".strip()
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == "main"]
+    place = linecache.getline(__file__, lines[-1]).strip() if lines else "its start"
+    give_up(f"not played to the end: {' '.join(why.split())} (at {place}); this script was made for {MADE_FOR}")
+
+
+def find_release(argument: str | None) -> Path:
+    """The folder that holds the `sglang` package of a wheel, an unpacked wheel or a checkout, or what is installed."""
     import atexit
     import importlib.util
-    import os
     import shutil
     import tempfile
     import zipfile
-    from pathlib import Path
+
+    if argument is None:
+        spec = importlib.util.find_spec("sglang")
+        if spec is None or not spec.submodule_search_locations:
+            give_up(f"sglang is not installed; give the path of a wheel, of an unpacked wheel or of a checkout, "
+                    f"best of {MADE_FOR}")  # fmt: skip
+        root = Path(next(iter(spec.submodule_search_locations))).parent
+    else:
+        root = Path(argument)
+        if root.suffix == ".whl":
+            try:
+                with zipfile.ZipFile(argument) as wheel:
+                    root = Path(tempfile.mkdtemp(prefix="sglang-"))
+                    atexit.register(shutil.rmtree, root, ignore_errors=True)
+                    wheel.extractall(root, [name for name in wheel.namelist() if name.endswith(".py")])
+            except (OSError, zipfile.BadZipFile) as error:
+                give_up(f"{argument} cannot be read as a wheel ({error})")
+        root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)
+    if not (root / "sglang" / "srt" / "mem_cache").is_dir():
+        give_up(f"{argument or root} holds no sglang/srt/mem_cache; this script was made for {MADE_FOR}")
+    return root
+
+
+def open_release(argument: str | None) -> None:
+    """Make a release importable. Its KV-cache layer is imported for real; everything else it names is a stub
+    that fails when used, so that a CPU and torch are enough."""
+    import os
 
     from staleloc.sim.targets.sglang.environment import ENVIRONMENT
     from staleloc.sim.targets.sglang.fakes import fake_names
     from staleloc.sim.targets.sglang.seal import seal
 
-    if argument is None:
-        spec = importlib.util.find_spec("sglang")
-        if spec is None or not spec.submodule_search_locations:
-            give_up("sglang is not installed; give the path of a wheel, of a checkout or of an unpacked wheel")
-        root = Path(next(iter(spec.submodule_search_locations))).parent
-    else:
-        root = Path(argument)
-        if root.suffix == ".whl":
-            with zipfile.ZipFile(root) as wheel:
-                root = Path(tempfile.mkdtemp(prefix="sglang-"))
-                atexit.register(shutil.rmtree, root, ignore_errors=True)
-                wheel.extractall(root, [name for name in wheel.namelist() if name.endswith(".py")])
-        root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)
-    if not (root / "sglang" / "srt" / "mem_cache").is_dir():
-        give_up(f"{root} holds no sglang/srt/mem_cache")
+    root = find_release(argument)
     os.environ.update(ENVIRONMENT)
     seal("sglang", root, fake_names(), transform=lambda module, source: MUTATED.get(module, source))
 
 
+def load_release(argument: str | None) -> Any:
+    """A release behind our adapter. Its tree, allocator, pools and host tier are imported for real; everything else
+    it names is a stub that fails when used, so that a CPU and torch are enough."""
+    from staleloc.sim.targets.sglang.sources import Release
+    from staleloc.sim.targets.sglang.target import load
+
+    release = Release("this release", None, find_release(argument))
+    return load(release, (lambda module, source: MUTATED.get(module, source)) if MUTATED else None)
+
+
 MUTATED: dict[str, str] = {}
 """In a script: sources of the release with a defect put in on purpose."""
+
+MADE_FOR = ""
+"""In a script: the target on which the divergence showed."""
 
 
 def used_helpers(text: str) -> list[str]:

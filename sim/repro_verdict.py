@@ -64,8 +64,8 @@ def _crash(calls: Lines, event: ev.Event, divergence: Divergence) -> Lines:
         "try:",
         *(f"    {line}" for line in calls),
         "except Exception as error:",
-        f'    if type(error).__name__ != "{name}":',
-        "        raise",
+        f'    if type(error).__name__ != "{name}" or error.__traceback__.tb_next is None:',
+        "        raise  # not the engine's",
         f'    return report("{event.kind}", "no exception", f"{{type(error).__name__}}: {{error}}")',
         f'return report("{event.kind}", "no exception", "no exception")',
     ]

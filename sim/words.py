@@ -33,6 +33,8 @@ def config_words(config: Config) -> str:
         f"window {config.window}",
         config.dtype,
     ]
+    if config.host_full_size:
+        parts.append(f"host {config.host_full_size} full and {config.host_swa_size} SWA slots, {config.write_policy}")
     if config.need_sort:
         parts.append("sorted free lists")
     return ", ".join(parts)

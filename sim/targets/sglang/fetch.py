@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -25,6 +24,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.sglang.sources import Release
 from staleloc.sim.targets.sglang.unpack import tree_digest, unpack
 
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
@@ -33,21 +33,6 @@ _RECORD = "release.json"
 _STALE_SECONDS = 24 * 3600
 _ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
                 "--platform", "manylinux_2_34_x86_64")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Release:
-    """Sources of one SGLang.
-
-    Attributes:
-        name: as the user named it.
-        version: its version, or None where the sources do not say.
-        root: the folder that contains the ``sglang`` package.
-    """
-
-    name: str
-    version: str | None
-    root: Path
 
 
 def cache_folder() -> Path:

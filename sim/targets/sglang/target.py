@@ -18,11 +18,11 @@ from staleloc.sim.targets.sglang.engine import EngineDriver
 from staleloc.sim.targets.sglang.engine_parts import EngineParts
 from staleloc.sim.targets.sglang.environment import ENVIRONMENT
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
-from staleloc.sim.targets.sglang.fetch import Release
 from staleloc.sim.targets.sglang.hybrid import HybridPool
 from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.refusal import explain
 from staleloc.sim.targets.sglang.seal import Transform, seal
+from staleloc.sim.targets.sglang.sources import Release
 
 __all__ = ["SglangTarget", "load"]
 

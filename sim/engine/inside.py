@@ -1,0 +1,45 @@
+"""What an engine holds after a step, as lines for people: pools, transfers, requests and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from staleloc.sim.engine.step import EngineStep
+from staleloc.sim.targets.base import FreeSlots
+from staleloc.sim.targets.engine import NodeView, RequestView
+
+__all__ = ["inside"]
+
+
+def inside(step: EngineStep) -> Iterator[str]:
+    """The lines."""
+    yield f"free pages: {_pools(step.free)}"
+    device, host = step.in_flight
+    if device.full or device.swa or host.full or host.swa:
+        yield f"slots of queued transfers: device {_pools(device)}; host {_pools(host)}"
+    for number, request in sorted(step.requests.items()):
+        yield f"request {number}: {_request(step, number, request)}"
+    for node in step.tree:
+        yield f"node {node.node}: {_node(node)}"
+
+
+def _pools(slots: FreeSlots) -> str:
+    return f"full {_list(sorted(slots.full))}, SWA {_list(sorted(slots.swa))}"
+
+
+def _request(step: EngineStep, number: int, view: RequestView) -> str:
+    swa = [step.mapping[loc] for loc in view.row]
+    known = step.world.requests.get(number)
+    tokens = "" if known is None else f"tokens {_list(known.tokens)}; "
+    return f"{tokens}full locs {_list(view.row)}, mapped to SWA {_list(swa)}; the first {view.shared} are the tree's"
+
+
+def _node(node: NodeView) -> str:
+    under = "the root" if node.parent is None else f"node {node.parent}"
+    slots = {"full": node.full, "SWA": node.swa, "host full": node.host_full, "host SWA": node.host_swa}
+    held = ", ".join(f"{name} {_list(places)}" for name, places in slots.items() if places is not None)
+    return f"under {under}; tokens {_list(node.tokens)}; {held}; locks {node.full_locks} full, {node.swa_locks} SWA"
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"[{' '.join(map(str, numbers))}]"
