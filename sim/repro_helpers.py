@@ -105,10 +105,10 @@ def unfit(error: Exception) -> NoReturn:
     causes = [error, error.__cause__]
     missing = next((cause for cause in causes if isinstance(cause, ModuleNotFoundError)), None)
     name = "" if type(error).__name__ == "TargetError" else f"{type(error).__name__}: "
-    why = str(missing) if missing else f"{name}{error}".strip()
+    why = str(missing) if missing else f"{name}{error}".removesuffix("; the adapter needs an update")
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == "main"]
     place = linecache.getline(__file__, lines[-1]).strip() if lines else "its start"
-    give_up(f"not played to the end: {' '.join(why.split())} (at {place}); this script was made for {MADE_FOR}")
+    give_up(f"not played to the end: {' '.join(why.split())} (at: {place}); this script was made for {MADE_FOR}")
 
 
 def find_release(argument: str | None) -> Path:

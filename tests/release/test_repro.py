@@ -9,6 +9,7 @@ import pytest
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.engine import events as ee
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.judge import Player
 from staleloc.sim.repro import script
@@ -76,27 +77,97 @@ CASES = {
 """What happens -> a release with the bug, one without, the line a script prints, and a tape."""
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_script_tells_two_releases_apart(case: str, available: Callable[[str], Release], tmp_path: Path) -> None:
-    faulty, fixed, line, tape = CASES[case]
-    roots = {spec: available(spec).root for spec in (faulty, fixed)}
-    with Player(faulty) as player:
-        divergence = player.play(tape)
-    assert divergence is not None
-    path = tmp_path / "repro.py"
-    path.write_text(script(Finding(Origin(faulty, seed=0, index=0), tape, divergence)), encoding="utf-8")
-    (tmp_path / "empty").mkdir()
+Run = Callable[[str, Path], subprocess.CompletedProcess[str]]
 
-    def run(root: Path) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a script on a release in an empty folder, in an interpreter that cannot import staleloc."""
+
+    def call(text: str, root: Path) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "repro.py"
+        path.write_text(text, encoding="utf-8")
+        (tmp_path / "empty").mkdir(exist_ok=True)
         command = [sys.executable, "-I", "-c", WITHOUT_US, str(path), str(root)]
         return subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=tmp_path / "empty", timeout=120, encoding="utf-8"
         )
 
-    shown = run(roots[faulty])
+    return call
+
+
+def found(spec: str, tape: Tape) -> Finding:
+    """What a release does with a tape on which it diverges."""
+    with Player(spec) as player:
+        divergence = player.play(tape)
+    assert divergence is not None
+    return Finding(Origin(spec, seed=0, index=0, level=tape.config.level), tape, divergence)
+
+
+def gives_up(done: subprocess.CompletedProcess[str], *words: str) -> bool:
+    """Whether a script ended with exit code 2 and one line with these words."""
+    line = done.stderr
+    return (done.returncode, line.count("\n")) == (2, 1) and all(word in line for word in words)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_script_tells_two_releases_apart(case: str, available: Callable[[str], Release], run: Run) -> None:
+    """It shows the bug in one, and nothing in one that has the fix."""
+    faulty, fixed, line, tape = CASES[case]
+    roots = {spec: available(spec).root for spec in (faulty, fixed)}
+    text = script(found(faulty, tape))
+    shown = run(text, roots[faulty])
     assert (shown.returncode, shown.stderr) == (1, "")
     assert shown.stdout.startswith(line)
-    assert run(tmp_path).returncode == 2
-    silent = run(roots[fixed])
+    silent = run(text, roots[fixed])
     assert (silent.returncode, silent.stderr) == (0, "")
     assert silent.stdout.endswith("the bug does not show\n")
+
+
+def test_a_release_that_does_not_fit_is_one_line(available: Callable[[str], Release], run: Run, tmp_path: Path) -> None:
+    """Nowhere, in a file that is no wheel, in an empty cache layer or behind other calls: no verdict, one line."""
+    faulty, _, _, tape = CASES["eviction of a part of a page"]
+    text, other = script(found(faulty, tape)), available("sglang==0.5.23").root
+    hollow, wheel = tmp_path / "hollow", tmp_path / "sglang.whl"
+    (hollow / "sglang" / "srt" / "mem_cache").mkdir(parents=True)
+    wheel.write_text("no wheel")
+    made_for = "this script was made for sglang==0.5.13"
+    assert gives_up(run(text, tmp_path / "nowhere"), "nowhere holds no sglang/srt/mem_cache", made_for)
+    assert gives_up(run(text, tmp_path / "no.whl"), "no.whl cannot be read as a wheel")
+    assert gives_up(run(text, wheel), "sglang.whl cannot be read as a wheel")
+    assert gives_up(run(text, hollow), "No module named 'sglang.srt.mem_cache.swa_memory_pool'", made_for)
+    assert gives_up(run(text, other), "TypeError", "(at: pool = SWAKVPool()", made_for)
+
+
+WRITE_BACK = Tape(
+    Config(level="engine", full_size=2, swa_size=2, layers=(SWA,), window=2, host_full_size=128, host_swa_size=64,
+           write_policy="write_back"),
+    (
+        *(ee.Arrive(0, (1, 1)), ee.Admit(0), ee.Prefill(0, 2), ee.Checkpoint(0), ee.Finish(0)),
+        *(ee.Arrive(0, (2, 2)), ee.Admit(0), ee.Prefill(0, 1)),
+    ),
+)  # fmt: skip
+"""Device slots are free before they are copied to the host (PR 27108): 0.5.12."""
+
+
+def test_a_script_of_whole_requests_tells_releases_apart(available: Callable[[str], Release], run: Run) -> None:
+    """Our adapter comes along; what it cannot drive gives one line."""
+    finding = found("sglang==0.5.12", WRITE_BACK)
+    text = script(finding)
+    assert text == script(finding)
+    shown = run(text, available("sglang==0.5.12").root)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert shown.stdout.startswith(
+        "after step 8, prefill(request=0, count=1):\n"
+        "  expected  Owners: every slot of every pool is free, a node's, a request's own, or in flight, and only one "
+        "of these.\n"
+        "  actual    SWA page 2 is in the free list while a transfer still uses it\n"
+    )
+    assert shown.stdout.endswith("the bug shows: race\n")
+    fixed = run(text, available("sglang==0.5.13").root)
+    assert (fixed.returncode, fixed.stdout, fixed.stderr) == (0, "the bug does not show\n", "")
+    other_core = run(text, available("sglang==0.5.23").root)
+    assert (other_core.returncode, other_core.stderr) == (0, "")
+    assert other_core.stdout == "policy native is played as python-core\nthe bug does not show\n"
+    hostless = run(text, available("sglang==0.5.11").root)
+    assert gives_up(hostless, "no host tier", "this script was made for sglang==0.5.12")
