@@ -134,6 +134,17 @@ def drift(release: Release) -> dict[str, Any]:
     return {"message": None}
 
 
+def fallback(release: Release) -> dict[str, Any]:
+    """Ask for the tree core in Rust where the release believes that it cannot run."""
+    target = load(release)
+    importlib.import_module("sglang.srt.rust_extensions.torch_build")._MAX_SUPPORTED_TORCH = (2, 0)
+    try:
+        target.build(Config(level="engine", policy="rust-core"))
+    except TargetError as error:
+        return {"message": str(error)}
+    return {"message": None}
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     print(json.dumps(globals()[sys.argv[2]](resolve(sys.argv[1]), *sys.argv[3:])))

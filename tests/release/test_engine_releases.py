@@ -19,8 +19,8 @@ DRIVEN: dict[str, dict[str, tuple[str, ...]]] = {
     "0.5.14": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.16": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.18": {"native": (NO_HOST, THROUGH, BACK)},
-    "0.5.19": {"python-core": (NO_HOST, THROUGH, BACK)},
-    "0.5.23": {"python-core": (NO_HOST, THROUGH, BACK)},
+    "0.5.19": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
+    "0.5.23": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
 }
 """Version -> tree core -> the host tiers that one request after the other gets through. 0.5.12 frees device slots
 before their write-back is over (PR 27108)."""
@@ -35,6 +35,8 @@ CLEAN = [
     ("0.5.19", "python-core", BACK),
     ("0.5.23", "python-core", NO_HOST),
     ("0.5.23", "python-core", THROUGH),
+    ("0.5.23", "rust-core", THROUGH),
+    ("0.5.23", "rust-core", BACK),
 ]
 
 
@@ -71,3 +73,8 @@ def test_a_release_that_changed_is_one_clear_line(probe: Probe) -> None:
         "sglang==0.5.12: a request cannot be run (AttributeError: 'Req' object has no attribute "
         "'init_next_round_input'); the adapter needs an update"
     )
+
+
+def test_a_release_that_goes_on_without_its_rust_core_is_one_clear_line(probe: Probe) -> None:
+    message = probe("engine_probe.py", "sglang==0.5.23", "fallback")["message"]
+    assert message.startswith("asked for the tree core in rust, the release took the other: PyTorch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
@@ -131,6 +132,27 @@ def test_sources_changed_in_the_cache_are_noticed(cache: Path, wheel: Callable[.
         resolve(spec)
 
 
+def test_an_entry_from_before_the_tree_core_was_kept_is_made_anew(cache: Path, wheel: Callable[..., Path]) -> None:
+    core = "sglang/srt/mem_cache/rust_tree_core/"
+    spec = f"sglang@{wheel((f'{core}mem_cache.so', 'x'), (f'{core}adapter.py', 'A = 1'))}"
+    root = resolve(spec).root
+    (root / core / "mem_cache.so").unlink()
+    record = json.loads((root / "release.json").read_text())
+    del record["kept"]
+    (root / "release.json").write_text(json.dumps(record))
+    assert (resolve(spec).root / core / "mem_cache.so").is_file()
+    assert [path.name for path in cache.iterdir()] == [root.name]
+
+
+def test_a_wheel_that_never_had_the_tree_core_in_rust_is_unpacked_once(
+    cache: Path, wheel: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = f"sglang@{wheel(('sglang/srt/mem_cache/rust_tree_core/adapter.py', 'A = 1'))}"
+    resolve(spec)
+    monkeypatch.setattr(fetch, "unpack", None)
+    resolve(spec)
+
+
 def test_a_run_that_dies_half_way_leaves_nothing_that_counts(
     cache: Path, wheel: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +194,7 @@ def test_a_download_that_fails_says_what_to_do(cache: Path, monkeypatch: pytest.
     with pytest.raises(TargetError) as caught:
         resolve("sglang==9.9")
     assert str(caught.value) == (
-        "sglang==9.9 is not in the cache and could not be downloaded (ERROR: No matching distribution found); "
+        "sglang==9.9 is not in the cache, or only in part, and could not be downloaded (ERROR: No matching distribution found); "
         "check the version and the network, or download the wheel yourself and use sglang@FILE.whl"
     )
     assert list(cache.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from staleloc.sim.events import KINDS
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
 from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE
+from staleloc.sim.targets.sglang.unpack import CORE_FOLDER
 from staleloc.sim.targets.tags import DTYPES
 
 __all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile"]
@@ -114,9 +116,11 @@ def engine_profile(root: Path) -> Profile | None:
 
 def _cores(root: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     """The tree cores of a release as policies, and why one of them is left out."""
-    folder = root / "sglang" / "srt" / "mem_cache" / "rust_tree_core"
+    folder = root / CORE_FOLDER
     if not folder.is_dir():
         return ("native",), {}
+    if any((folder / f"mem_cache{suffix}").is_file() for suffix in EXTENSION_SUFFIXES):
+        return (PYTHON_CORE, RUST_CORE), {}
     return (PYTHON_CORE,), {
-        RUST_CORE: "left out for now: it ran in one environment and fell back to Python in another, unexplained"
+        RUST_CORE: "no extension module of it for this interpreter; the wheel has one for CPython 3.11 on Linux x86-64"
     }

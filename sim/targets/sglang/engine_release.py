@@ -19,6 +19,7 @@ import torch
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.engine_batch import batch_class, held, hold
+from staleloc.sim.targets.sglang.tree import in_rust
 
 __all__ = ["PYTHON_CORE", "RUST_CORE", "EngineRelease"]
 
@@ -74,9 +75,16 @@ class EngineRelease:
             tree_components=(kinds.FULL, kinds.SWA),
         )
         tree = self.unified.UnifiedRadixCache(params)
-        if backend is not None and tree._tree_core_backend != backend:
-            raise TargetError(f"the release falls back to the tree core {tree._tree_core_backend!r} here")
+        if backend is not None and in_rust(tree) != (config.policy == RUST_CORE):
+            raise TargetError(f"asked for the tree core in {backend}, the release took the other: {self._why(params)}")
         return tree, params
+
+    @staticmethod
+    def _why(params: Any) -> str:
+        """Why a release goes on without its Rust core; it says so in a log only."""
+        registry: Any = importlib.import_module(f"{_CACHE}.unified_cache.tree_core_registry")
+        reason = getattr(registry, "_rust_fallback_reason", None)
+        return str(reason(params)) if reason else "it does not say why"
 
     def request(self, request: int, tokens: list[int]) -> Any:
         """A new request of the release's own class."""

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
@@ -25,11 +25,12 @@ from packaging.version import InvalidVersion, Version
 
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.sources import Release
-from staleloc.sim.targets.sglang.unpack import tree_digest, unpack
+from staleloc.sim.targets.sglang.unpack import CORE_FOLDER, tree_digest, unpack
 
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
 
 _RECORD = "release.json"
+_KEPT = "sources and the tree core in Rust"
 _STALE_SECONDS = 24 * 3600
 _ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
                 "--platform", "manylinux_2_34_x86_64")  # fmt: skip
@@ -89,7 +90,7 @@ def _by_version(spec: str) -> Release:
     except InvalidVersion:
         raise TargetError(f"{wanted!r} is not a version; use for example sglang==0.5.12") from None
     entry = cache_folder() / f"sglang-{version}"
-    if not entry.is_dir():
+    if not _whole(entry):
         with _workspace() as work:
             wheel = _download(version, work)
             _enter(wheel, entry, f"sglang=={version}", version, work)
@@ -107,7 +108,7 @@ def _by_wheel(spec: str, wheel: Path) -> Release:
     if name != "sglang":
         raise TargetError(f"{wheel.name} is a wheel of {name}, not of sglang")
     entry = cache_folder() / f"wheel-{_sha256(wheel)[:16]}"
-    if not entry.is_dir():
+    if not _whole(entry):
         with _workspace() as work:
             _enter(wheel, entry, spec, str(parsed), work)
     _verify(entry, spec)
@@ -148,7 +149,7 @@ def _download(version: str, work: Path) -> Path:
         if "No module named pip" in error:
             break
     raise TargetError(
-        f"sglang=={version} is not in the cache and could not be downloaded ({error}); check the version and the "
+        f"sglang=={version} is not in the cache, or only in part, and could not be downloaded ({error}); check the version and the "
         "network, or download the wheel yourself and use sglang@FILE.whl"
     )
 
@@ -158,13 +159,33 @@ def _enter(wheel: Path, entry: Path, name: str, version: str, work: Path) -> Non
     staged = work / "release"
     unpack(wheel, staged)
     facts = {"name": name, "version": version, "wheel": wheel.name, "sha256": _sha256(wheel),
-             "sources_sha256": tree_digest(staged)}  # fmt: skip
+             "sources_sha256": tree_digest(staged), "kept": _KEPT}  # fmt: skip
     (staged / _RECORD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    if entry.is_dir() and not _whole(entry):
+        with suppress(OSError):  # another run is replacing it too
+            entry.rename(work / "old")
     try:
         staged.rename(entry)
     except OSError:
         if not entry.is_dir():
             raise
+
+
+def _whole(entry: Path) -> bool:
+    """Whether a cache entry is there and has all that is kept of a wheel today.
+
+    An entry from before extension modules were kept has the tree core's folder and not the core: with it
+    a release would go on with its Python core and say so in a log only.
+    """
+    if not entry.is_dir():
+        return False
+    core = entry / CORE_FOLDER
+    if not core.is_dir() or any(core.glob("*.so")):
+        return True
+    try:
+        return bool(json.loads((entry / _RECORD).read_text(encoding="utf-8")).get("kept") == _KEPT)
+    except (OSError, ValueError, AttributeError):
+        return True  # not for us to mend: `_verify` says what is wrong
 
 
 def _verify(entry: Path, name: str) -> None:

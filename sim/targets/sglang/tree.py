@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from staleloc.sim.targets.engine import NodeView
 from staleloc.sim.targets.sglang.tree_rust import RustTreeView
 
-__all__ = ["PythonTreeView", "TreeView", "view"]
+__all__ = ["PythonTreeView", "TreeView", "in_rust", "view"]
 
 
 class TreeView(Protocol):
@@ -65,6 +65,11 @@ class PythonTreeView:
         return views
 
 
+def in_rust(tree: Any) -> bool:
+    """Whether the core in use is the one in Rust, whatever was asked for."""
+    return hasattr(getattr(tree, "tree_core", tree), "_binding")
+
+
 def view(tree: Any, kinds: Any) -> TreeView:
     """The view that fits a release's tree.
 
@@ -73,7 +78,7 @@ def view(tree: Any, kinds: Any) -> TreeView:
         kinds: its ``ComponentType``.
     """
     core = getattr(tree, "tree_core", tree)
-    if not hasattr(core, "_binding"):
+    if not in_rust(tree):
         return PythonTreeView(core, kinds)
     components: Any = importlib.import_module("sglang.srt.mem_cache.unified_cache.components")
     storage = components.CacheTransferPhase.BACKUP_STORAGE if tree.cache_controller is not None else None

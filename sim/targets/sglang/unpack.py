@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from staleloc.sim.targets.base import TargetError
 
-__all__ = ["tree_digest", "unpack"]
+__all__ = ["CORE_FOLDER", "tree_digest", "unpack"]
 
 MAX_ENTRIES = 50_000
 MAX_FILE_BYTES = 64 << 20
@@ -17,7 +17,7 @@ MAX_TOTAL_BYTES = 1 << 30
 
 _CHUNK = 1 << 20
 _KEPT = (".py",)
-_CORE = "sglang/srt/mem_cache/rust_tree_core/"
+CORE_FOLDER = "sglang/srt/mem_cache/rust_tree_core/"
 """Where releases from 0.5.19 have a tree core in Rust, the one extension module that is kept."""
 
 
@@ -47,7 +47,7 @@ def unpack(wheel: Path, folder: Path) -> None:
 
 
 def _kept(name: str) -> bool:
-    return name.startswith("sglang/") and (name.endswith(_KEPT) or (name.startswith(_CORE) and name.endswith(".so")))
+    return name.startswith("sglang/") and (name.endswith(_KEPT) or (name.startswith(CORE_FOLDER) and name.endswith(".so")))
 
 
 def _refuse(wheel: Path, member: zipfile.ZipInfo) -> None:
