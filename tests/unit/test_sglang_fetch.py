@@ -194,7 +194,8 @@ def test_a_download_that_fails_says_what_to_do(cache: Path, monkeypatch: pytest.
     with pytest.raises(TargetError) as caught:
         resolve("sglang==9.9")
     assert str(caught.value) == (
-        "sglang==9.9 is not in the cache, or only in part, and could not be downloaded (ERROR: No matching distribution found); "
+        "sglang==9.9 is not in the cache, or only in part, and could not be downloaded "
+        "(ERROR: No matching distribution found); "
         "check the version and the network, or download the wheel yourself and use sglang@FILE.whl"
     )
     assert list(cache.iterdir()) == []

@@ -128,7 +128,7 @@ class EngineRelease:
             best_match_node=request.best_match_node, host_hit_length=request.host_hit_length, req=request
         )
         with ExitStack() as locks:
-            if hasattr(tree, "lock"):  # from 0.5.20 on
+            if hasattr(tree, "lock"):  # from 0.5.22 on
                 locks.enter_context(self._host_locked(tree, request.best_match_node))
                 locks.enter_context(self._locked(tree, request.best_match_node))
             answer = tree.init_load_back(params)
@@ -171,6 +171,9 @@ class EngineRelease:
         if hasattr(tree, "lock"):
             request.lock = tree.lock(request.last_node)
             return
+        if "lock_receipt" in vars(request):  # 0.5.20 and 0.5.21
+            request.lock_receipt = tree.inc_lock_ref(request.last_node).to_dec_params()
+            return
         request.swa_uuid_for_lock = tree.inc_lock_ref(request.last_node).swa_uuid_for_lock
         if "skip_lock_node_ids" in vars(request):
             request.skip_lock_node_ids = {}
@@ -179,6 +182,8 @@ class EngineRelease:
         """Let go of the lock of a request that owns nothing else."""
         if hasattr(tree, "lock"):
             tree.unlock(request.lock)
+        elif "lock_receipt" in vars(request):
+            tree.dec_lock_ref(request.last_node, request.lock_receipt)
         else:
             tree.dec_lock_ref(
                 request.last_node, self._base.DecLockRefParams(swa_uuid_for_lock=request.swa_uuid_for_lock)

@@ -27,7 +27,8 @@ class Settings:
     hicache_storage_backend_extra_config = None
     hicache_storage_prefetch_policy = "best_effort"
     hicache_host_memory_mode = "cache"
-    attention_backend = "torch_native"
+    attention_backend = backend = "torch_native"
+    enable_unified_memory = False
     chunked_prefill_size = -1
     speculative_algorithm = None
     strip_thinking_cache = False
@@ -37,6 +38,16 @@ class Settings:
     attn_dcp_size = 1
     tp_rank = 0
     extra_metric_labels = None
+
+    @property
+    def attn(self) -> Settings:
+        """A group of settings in 0.5.15."""
+        return self
+
+    @property
+    def kernel(self) -> Settings:
+        """A group of settings in 0.5.17."""
+        return self
 
     def __getattr__(self, name: str) -> Any:
         raise TargetError(f"the release asks for the server setting {name!r}; the adapter needs an update")

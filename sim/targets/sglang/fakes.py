@@ -71,15 +71,21 @@ FAKES: tuple[Fake, ...] = (
         for name in ("maybe_evict_dsv4_state", "maybe_evict_dsv4_state_on_swa")
     ),
     Fake("sglang.srt.layers.deep_gemm_wrapper.configurer", "DEEPGEMM_PAGED_SPARSE_MQA_LOGITS", False, _NO_KERNEL),
-    Fake("sglang.srt.layers.attention.dsv4.unified_kv_gate", "is_unified_kv_triton", _no, _NO_KERNEL),
+    *(
+        Fake(module, "is_unified_kv_triton", _no, _NO_KERNEL)
+        for module in (
+            "sglang.kernels.ops.attention.dsv4.unified_kv_kernels.env_gate",
+            "sglang.srt.layers.attention.dsv4.unified_kv_gate",
+        )
+    ),
     Fake("sglang.srt.model_executor.forward_batch_info", "CaptureHiddenMode", _Hidden, "a request asks for none"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),
     *(
         Fake("sglang.srt.runtime_context", f"get_{topic}", current_settings, _SETTINGS)
-        for topic in ("disagg", "exec", "memory", "model", "observability", "parallel", "schedule", "server_args",
-                      "serving", "spec")
+        for topic in ("disagg", "exec", "flags", "memory", "model", "observability", "parallel", "schedule",
+                      "server_args", "serving", "spec")
     ),
 )  # fmt: skip
 

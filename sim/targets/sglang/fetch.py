@@ -149,8 +149,8 @@ def _download(version: str, work: Path) -> Path:
         if "No module named pip" in error:
             break
     raise TargetError(
-        f"sglang=={version} is not in the cache, or only in part, and could not be downloaded ({error}); check the version and the "
-        "network, or download the wheel yourself and use sglang@FILE.whl"
+        f"sglang=={version} is not in the cache, or only in part, and could not be downloaded ({error}); "
+        "check the version and the network, or download the wheel yourself and use sglang@FILE.whl"
     )
 
 

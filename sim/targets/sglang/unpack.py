@@ -47,7 +47,9 @@ def unpack(wheel: Path, folder: Path) -> None:
 
 
 def _kept(name: str) -> bool:
-    return name.startswith("sglang/") and (name.endswith(_KEPT) or (name.startswith(CORE_FOLDER) and name.endswith(".so")))
+    return name.startswith("sglang/") and (
+        name.endswith(_KEPT) or (name.startswith(CORE_FOLDER) and name.endswith(".so"))
+    )
 
 
 def _refuse(wheel: Path, member: zipfile.ZipInfo) -> None:
