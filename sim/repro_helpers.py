@@ -132,7 +132,8 @@ def find_release(argument: str | None) -> Path:
                 with zipfile.ZipFile(argument) as wheel:
                     root = Path(tempfile.mkdtemp(prefix="sglang-"))
                     atexit.register(shutil.rmtree, root, ignore_errors=True)
-                    wheel.extractall(root, [name for name in wheel.namelist() if name.endswith(".py")])
+                    names = [name for name in wheel.namelist() if name.endswith(".py") or "/rust_tree_core/" in name]
+                    wheel.extractall(root, names)
             except (OSError, zipfile.BadZipFile) as error:
                 give_up(f"{argument} cannot be read as a wheel ({error})")
         root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)

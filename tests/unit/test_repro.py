@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from staleloc.sim.legality import find_violation
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
 from staleloc.sim.repro import script
-from staleloc.sim.repro_helpers import lost_pages, wrong_grants, wrong_pages
+from staleloc.sim.repro_helpers import find_release, lost_pages, wrong_grants, wrong_pages
 from staleloc.sim.tape import Tape
 
 WITHOUT_US = """
@@ -220,3 +221,14 @@ def test_helpers() -> None:
     ]
     assert wrong_grants({0: [4]}, [(0, 1, [3])], 2, 3) == [3]
     assert wrong_grants({}, [(0, 0, [0, 0, 2, 3])], 2, 3) == []
+
+
+def test_a_wheel_is_unpacked_with_its_tree_core(tmp_path: Path) -> None:
+    """Sources and the tree core in Rust are wanted; other binaries are not."""
+    core = "sglang/srt/mem_cache/rust_tree_core"
+    with zipfile.ZipFile(tmp_path / "sglang.whl", "w") as wheel:
+        for name in (f"{core}/__init__.py", f"{core}/mem_cache.so", "sglang/big.so"):
+            wheel.writestr(name, "")
+    root = find_release(str(tmp_path / "sglang.whl"))
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert files == {f"{core}/__init__.py", f"{core}/mem_cache.so"}
