@@ -28,6 +28,7 @@ SITUATIONS: dict[str, str] = {
     "changed_mid_forward": "the mapping of a running batch changed before its forward ended",
     "written_after_change": "a running batch wrote an SWA layer after its mapping changed",
     "asked_after_change": "the batch's locs were translated again after their mapping changed",
+    "kept_asked_after_change": "a tensor that the caller keeps was translated again after its mapping changed",
     "cache_hit": "the target answered a translation from its cache",
     "window_read": "an SWA layer was read through the translation",
     "partial_mask": "a CPU copy held the SWA rows of some tokens only",

@@ -44,6 +44,7 @@ class World(Witness):
     Attributes:
         requests: request -> full loc of each of its tokens.
         copies: copy -> its rows and the locs they came from.
+        kept: locs of a tensor that the caller keeps -> what they translated to when it was last asked for.
     """
 
     def __init__(self, config: Config, restores_mapping: bool = True) -> None:
@@ -56,6 +57,7 @@ class World(Witness):
         self.contents = Contents(config)
         self.requests: dict[int, list[int]] = {}
         self.copies: dict[int, tuple[CopiedRows, list[int]]] = {}
+        self.kept: dict[tuple[int, ...], list[int]] = {}
         self.group_open = False
         self.forward: Forward | None = None
         self._saved: _Saved | None = None
@@ -144,6 +146,13 @@ class World(Witness):
             if grant.loc in self.mapping.history:
                 self.saw("entry_remapped")
         self.mapping.set(self.now, grant.loc, grant.swa)
+
+    def ask_kept(self, locs: list[int]) -> None:
+        """A tensor of these locs that the caller keeps is translated."""
+        answer = [self.mapping.table[loc] for loc in locs]
+        if self.kept.setdefault(tuple(locs), answer) != answer:
+            self.saw("kept_asked_after_change")
+            self.kept[tuple(locs)] = answer
 
     # Giving up
 

@@ -228,7 +228,7 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
     ),
     ev.Translate: (
         _OUTSIDE_GROUP,
-        Rule("source is batch, fresh, padded or view", lambda le, e: e.source in ("batch", "fresh", "padded", "view")),
+        Rule(f"source is one of {', '.join(ev.SOURCES)}", lambda le, e: e.source in ev.SOURCES),
         Rule("what is translated must exist", _translate_source),
     ),
     ev.EndForward: (Rule("no forward is running", lambda le, e: le.forward is not None),),

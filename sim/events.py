@@ -182,6 +182,10 @@ class ReadKv(Event):
     layer: int
 
 
+SOURCES = ("batch", "view", "fresh", "padded", "kept", "table")
+"""What is translated; see `Translate`."""
+
+
 @dataclass(frozen=True)
 class Translate(Event):
     """Translate full locs to SWA locs (``translate_loc_from_full_to_swa``).
@@ -190,7 +194,9 @@ class Translate(Event):
         source: ``"batch"``: elements ``[start, stop)`` of the running batch's own tensor (`request`
             is 0 and means nothing); ``"fresh"``: a span of a request in fresh memory; ``"padded"``:
             the same with -1 ("none") appended; ``"view"``: a span in an unused part of the running
-            batch's buffer.
+            batch's buffer; ``"kept"``: a tensor that the caller keeps, the same one whenever these
+            locs are asked for; ``"table"``: two rows in fresh memory, as of a page table, with -1
+            appended where the second would be shorter.
     """
 
     kind = "translate"
@@ -198,6 +204,10 @@ class Translate(Event):
     request: int
     start: int
     stop: int
+
+    def padding(self, count: int) -> list[int]:
+        """What is appended to `count` locs."""
+        return [-1] * (self.source == "padded" or (self.source == "table" and count % 2))
 
 
 @dataclass(frozen=True)

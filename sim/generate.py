@@ -102,10 +102,10 @@ class _Author:
         return self.live()
 
     def several(self, requests: Sequence[int]) -> tuple[int, ...]:
-        """One to three of these requests, in any order."""
+        """One to six of these requests, in any order; few more often than many."""
         rest = list(requests)
         chosen = []
-        for _ in range(min(len(rest), self.choices.pick((1, 1, 2, 3)))):
+        for _ in range(min(len(rest), self.choices.pick((1, 1, 2, 3, 6)))):
             chosen.append(rest.pop(self.choices.integer(0, len(rest) - 1)))
         return tuple(chosen)
 
@@ -233,7 +233,10 @@ class _Author:
         request = self.live()
         if request is None:
             return None
-        return ev.Translate(self.choices.pick(("view", "fresh", "padded")), request, *self.span(request))
+        source = self.choices.pick(ev.SOURCES[1:])
+        if source == "kept":  # the same locs again and again, such as those of a shared prefix
+            return ev.Translate(source, request, 0, min(self.ledger.length(request), self.habits.unit))
+        return ev.Translate(source, request, *self.span(request))
 
     def end_forward(self) -> ev.Event:
         return ev.EndForward()

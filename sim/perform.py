@@ -117,9 +117,10 @@ def _translate(step: Step, event: ev.Translate) -> None:
             world.saw("asked_after_change")
         return
     step.asked = world.locs(event.request, event.start, event.stop)
-    if event.source == "padded":
-        step.asked = [*step.asked, -1]
-    step.answers = target.translate(step.asked, event.source == "view")
+    if event.source == "kept":
+        world.ask_kept(step.asked)
+    step.asked = [*step.asked, *event.padding(len(step.asked))]
+    step.answers = target.translate(step.asked, event.source)
 
 
 def _cpu_copy(step: Step, event: ev.CpuCopy) -> None:

@@ -52,21 +52,20 @@ except ImportError as missing:
 _NAMES = {
     "full": "full = collections.defaultdict(list)  # request -> full locs of its tokens",
     "swa": "swa = collections.defaultdict(list)  # request -> their SWA locs, 0 for none",
-    "buffer": "buffer = torch.zeros(4096, dtype=torch.int64)  # batches re-use it",
     "on_cpu": "on_cpu = {}",
     "memory": "memory = [{} for _ in layers]  # layer -> slot -> what it must hold",
     "copies": "copies = {}  # copy -> for each layer, what it must hold",
+    "frees": "frees = Frees(allocator, arena)  # of the release's calls, those that its scheduler uses",
     "waiting_full": "waiting_full = []",
     "waiting_swa": "waiting_swa = []",
 }
 """Names that steps may use -> how they begin."""
 
-_TENSOR = [
-    "kept_alive = []",
+_TENSORS = [
+    "from embedded.sim.targets.arena import Arena",
     "",
-    "def t(locs):  # a loc tensor in new memory",
-    "    kept_alive.append(torch.tensor(locs, dtype=torch.int64))",
-    "    return kept_alive[-1]",
+    "arena = Arena()",
+    "t = arena.fresh  # a loc tensor in new memory",
     "",
 ]
 
@@ -179,7 +178,7 @@ def _locals(body: Lines, dialect: Dialect, tensors: bool, layers: tuple[str, ...
     books = [line for name, line in _NAMES.items() if _names(name, text)]
     if _names("memory", text):
         books.insert(0, f"layers = {layers!r}")
-    return [*(_TENSOR if tensors else []), *functions, *books]
+    return [*(_TENSORS if tensors else []), *functions, *books]
 
 
 def _names(name: str, text: str) -> bool:

@@ -41,6 +41,7 @@ class BuiltinDialect:
                 "    return tags_of(cache.raw_contents(layer))",
             ],
             "free_full": ["def free_full():", "    return cache.raw_free().full"],
+            "room": ["def room():  # tokens that are available, as it says itself", "    return cache.raw_free().room"],
             "free_swa": ["def free_swa():", "    return cache.raw_free().swa"],
         }
 
@@ -94,7 +95,7 @@ class BuiltinDialect:
     def translate(self, event: ev.Translate, locs: str, count: int) -> Lines:
         if event.source == "batch":
             return [f"answer = cache.translate_batch({event.start}, {event.stop})"]
-        return [f"answer = cache.translate({locs}, {event.source == 'view'})"]
+        return [f"answer = cache.translate({locs}, {event.source!r})"]
 
     def cpu_copy(self, copy: int, locs: str) -> Lines:
         return [f"cache.cpu_copy({copy}, {locs})"]

@@ -76,4 +76,5 @@ class Expressions:
         if event.source == "batch":
             return f"batch[{event.start}:{event.stop}]"
         locs = self.locs([(event.request, event.start, event.stop)])
-        return f"{locs} + [-1]" if event.source == "padded" else locs
+        padding = event.padding(event.stop - event.start)
+        return f"{locs} + {padding}" if padding else locs

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.repro_dialect import Lines
+from staleloc.sim.targets.sglang.hybrid import CHUNK
 
 __all__ = ["ReleaseSetup", "Traits", "traits"]
 
@@ -81,6 +82,8 @@ class ReleaseSetup:
         ]
         if not self.dsv4 and "loc_info" in self.known.write:
             lines.append("from sglang.srt.mem_cache.memory_pool import KVWriteLoc")
+        if self.known.free_full:
+            lines.append("from embedded.sim.targets.sglang.frees import Frees")
         lines += [
             "from embedded.sim.targets.sglang import leaves",
             "",
@@ -103,6 +106,7 @@ class ReleaseSetup:
             f"    swa_attention_layer_ids={layers[SWA]}, full_attention_layer_ids={layers[FULL]},",
             f'    device="cpu"{transpose},',
             ")",
+            f"pool.full_kv_pool.cpu_offloading_chunk_size = pool.swa_kv_pool.cpu_offloading_chunk_size = {CHUNK}",
         ]
 
     def _dsv4_pool(self, config: Config) -> Lines:
@@ -165,4 +169,8 @@ class ReleaseSetup:
             ],
             "free_full": ["def free_full():", "    return free_list(allocator.full_attn_allocator)"],
             "free_swa": ["def free_swa():", "    return free_list(allocator.swa_attn_allocator)"],
+            "room": [
+                "def room():  # tokens that are available, as it says itself",
+                "    return allocator.full_available_size(), allocator.swa_available_size()",
+            ],
         }

@@ -10,20 +10,17 @@ from staleloc.sim.repro_release import ReleaseSetup
 __all__ = ["ROOTS", "SglangDialect"]
 
 ROOTS = (
+    "staleloc.sim.targets.arena",
     "staleloc.sim.targets.sglang.environment",
     "staleloc.sim.targets.sglang.fakes",
+    "staleloc.sim.targets.sglang.frees",
     "staleloc.sim.targets.sglang.leaves",
     "staleloc.sim.targets.sglang.seal",
 )
 
-_BUFFER = 4096
-"""Elements of the buffer that batches re-use; see `staleloc.sim.targets.arena`."""
-
 
 class SglangDialect(ReleaseSetup):
-    """See `Dialect`. Loc tensors are kept alive, so that no address comes back unless the tape says so."""
-
-    _unused = 0
+    """See `Dialect`. Loc tensors come from an arena, so that addresses come back if the tape says so, and only then."""
 
     def alloc(self, count: int) -> Lines:
         return [f"new = ints(allocator.alloc({count}))"]
@@ -49,15 +46,16 @@ class SglangDialect(ReleaseSetup):
         ]
 
     def free(self, unmapped: str, mapped: str) -> Lines:
-        if not self.known.free_full:
-            return [f"allocator.free(t({' + '.join(locs for locs in (unmapped, mapped) if locs != '[]')}))"]
-        calls = (("free_full", unmapped), ("free", mapped))
-        return [f"allocator.{call}(t({locs}))" for call, locs in calls if locs != "[]"]
+        if self.known.free_full:
+            return [f"frees.free({mapped}, {unmapped})  # locs with and without an SWA slot"]
+        return [f"allocator.free(t({' + '.join(locs for locs in (unmapped, mapped) if locs != '[]')}))"]
 
     def free_swa(self, locs: str) -> Lines:
-        return [f"allocator.free_swa(t({locs}))"]
+        return [f"frees.free_swa({locs})" if self.known.free_full else f"allocator.free_swa(t({locs}))"]
 
     def group(self, begin: bool) -> Lines:
+        if self.known.free_full:
+            return [f"frees.group({begin})"]
         return [f"allocator.free_group_{'begin' if begin else 'end'}()"]
 
     def set_mapping(self, locs: str, count: int) -> Lines:
@@ -90,19 +88,12 @@ class SglangDialect(ReleaseSetup):
         return ["allocator.clear()"]
 
     def begin_forward(self, event: ev.BeginForward, count: int) -> Lines:
-        self._unused = 0
-        lines = [f"loc = {self._place('batch', event.storage, event.offset, count)}"]
+        lines = [f"loc = arena.place(batch, {event.storage!r}, {event.offset})"]
         if not self.dsv4 and self.known.per_forward:
             lines.append("swa_loc = allocator.translate_loc_from_full_to_swa(loc)")
         elif event.precomputed:
             lines.append("pool.set_swa_loc(allocator.translate_loc_from_full_to_swa(loc))")
         return lines
-
-    def _place(self, locs: str, storage: str, offset: int, count: int) -> str:
-        if storage == "fresh" or offset + count > _BUFFER:
-            return f"t({locs})"
-        self._unused = offset + count
-        return f"buffer[{offset}:{offset + count}].copy_(t({locs}))"
 
     def write(self, layer: int, tags: list[int]) -> Lines:
         values = ", ".join(map(str, tags))
@@ -133,11 +124,9 @@ class SglangDialect(ReleaseSetup):
     def translate(self, event: ev.Translate, locs: str, count: int) -> Lines:
         if event.source == "batch":
             asked = f"loc[{event.start}:{event.stop}]"
-        elif event.source == "view":
-            asked = self._place(locs, "view", self._unused, count)
         else:
-            asked = f"t({locs})"
-        return [f"answer = allocator.translate_loc_from_full_to_swa({asked}).tolist()"]
+            asked = f"arena.ask({locs}, {event.source!r})"
+        return [f"answer = allocator.translate_loc_from_full_to_swa({asked}).flatten().tolist()"]
 
     def cpu_copy(self, copy: int, locs: str) -> Lines:
         return [f"on_cpu[{copy}] = allocator.get_cpu_copy(t({locs}))"]

@@ -20,7 +20,7 @@ def last_step(steps: Steps, event: ev.Event, divergence: Divergence) -> Lines:
     if divergence.kind == "crash":
         return _crash(calls, event, divergence)
     if divergence.check == "conservation" and isinstance(event, _ALLOCATIONS) and "allocation" in divergence.what:
-        return [*calls, *_refusal(steps, divergence)]
+        return [*calls, _REFUSAL]
     match divergence.check:
         case "alias" | "bounds":
             return [*calls, *_grants(steps, event, books), *_RETURN]
@@ -37,12 +37,15 @@ def last_step(steps: Steps, event: ev.Event, divergence: Divergence) -> Lines:
         case "conservation":
             lost = "lost_pages(free_{pool}(), {owned}, {{slot // {size} for slot in waiting_{pool}}}, {pages})"
             return [*calls, *books, *_pages(steps, lost, _LOST), *_RETURN]
+        case "availability":
+            return [*calls, *_room(steps), *_RETURN]
         case _:
             compare = "expected, actual = differing(memory, [rows(n) for n in range(len(layers))])"
             return [*calls, *books, compare, 'what = "contents of (layer, slot)"', *_RETURN]
 
 
 _ALLOCATIONS = (ev.Alloc, ev.AllocExtend, ev.AllocDecode, ev.AllocExtendSwaTail)
+_REFUSAL = 'return report("the allocation fits and is", "granted", "refused" if new is None else "granted")'
 _RETURN = ["return report(what, expected, actual)"]
 _OWNED = "pages that are free and owned, free twice, or not in the pool"
 _LOST = "pages that nobody owns and that are in no free list"
@@ -69,12 +72,6 @@ def _crash(calls: Lines, event: ev.Event, divergence: Divergence) -> Lines:
         f'    return report("{event.kind}", "no exception", f"{{type(error).__name__}}: {{error}}")',
         f'return report("{event.kind}", "no exception", "no exception")',
     ]
-
-
-def _refusal(steps: Steps, divergence: Divergence) -> Lines:
-    if divergence.kind == "leak":
-        return ['return report("the allocation fits and is", "granted", "refused" if new is None else "granted")']
-    return ['return report("the allocation does not fit and is", "refused", "refused" if new is None else "granted")']
 
 
 def _grants(steps: Steps, event: ev.Event, books: Lines) -> Lines:
@@ -137,6 +134,15 @@ def _unmapped(steps: Steps, event: ev.Event) -> Lines:
         'what = "new full locs without the SWA slot that they are due"',
         "expected = []",
         f"actual = [loc for loc in {source} if table()[loc] == 0]",
+    ]
+
+
+def _room(steps: Steps) -> Lines:
+    size = steps.config.page_size
+    return [
+        'what = "tokens that are available"',
+        f'expected = {{"full": {size} * len(free_full()), "swa": {size} * len(free_swa())}}',
+        'actual = dict(zip(("full", "swa"), room()))',
     ]
 
 

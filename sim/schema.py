@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from staleloc.models.config import Config
 from staleloc.sim.alphabet import ALPHABET
 from staleloc.sim.divergence import CLASSES
+from staleloc.sim.events import SOURCES
 
 __all__ = [
     "FORMAT", "MAX_EVENTS", "VERSION", "Schema",
@@ -41,7 +42,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "pool": ("hybrid", "dsv4"),
     "layers": ("full", "swa"),
     "storage": ("fresh", "reused", "view"),
-    "source": ("batch", "fresh", "padded", "view"),
+    "source": SOURCES,
 }
 """What a string field of a config or an event may say; one that is not listed here holds any lower-case name."""
 

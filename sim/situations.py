@@ -26,6 +26,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "changed_mid_forward": ("free free_swa set_mapping register_mapping clear",),
     "written_after_change": ("free_swa set_mapping register_mapping",),
     "asked_after_change": ("translate", "free_swa set_mapping register_mapping"),
+    "kept_asked_after_change": ("translate",),
     "window_read": ("read_kv",),
     "partial_mask": ("cpu_copy", _UNMAPPED),
     "unfilled_hole": ("cpu_copy", "load_cpu_copy", _UNMAPPED),

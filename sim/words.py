@@ -112,6 +112,8 @@ def _translate(ledger: Ledger, event: ev.Translate) -> str:
         "fresh": "locs in fresh memory",
         "padded": "locs in fresh memory, -1 appended",
         "view": "locs in an unused part of the batch's buffer",
+        "kept": "locs in a tensor that is kept, the same one each time",
+        "table": "locs as two rows of a table",
     }[event.source]
     return f"{_span(event.request, event.start, event.stop)}; {where}"
 

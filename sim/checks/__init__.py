@@ -1,6 +1,16 @@
 """The oracles, one file each. Order matters: the first to fire names the divergence."""
 
-from staleloc.sim.checks import alias, bounds, conservation, contents, mapping, mask, ownership, translation
+from staleloc.sim.checks import (
+    alias,
+    availability,
+    bounds,
+    conservation,
+    contents,
+    mapping,
+    mask,
+    ownership,
+    translation,
+)
 from staleloc.sim.checks.base import Check, Step
 
 __all__ = ["CHECKS", "EARLY", "LATE", "Check", "Step"]
@@ -12,6 +22,7 @@ CHECKS: tuple[Check, ...] = (
     translation.CHECK,
     mapping.CHECK,
     conservation.CHECK,
+    availability.CHECK,
     mask.CHECK,
     contents.CHECK,
 )

@@ -30,6 +30,11 @@ ALLOCATION: tuple[Mutant, ...] = (
         swap("slots", "SlotAllocator.clear", "range(1, self._pages + 1)", "range(self._pages)"),
     ),
     any_policy(
+        "available-forgets-released",
+        "the size that schedulers ask for leaves out the pages that wait to be sorted in",
+        swap("slots", "SlotAllocator.available_size", "self.available_pages()", "len(self._free)"),
+    ),
+    any_policy(
         "alloc-refusal-keeps-slots",
         "an allocation refused for want of SWA slots keeps the full slots it took first",
         before("swa", "SwaAllocator.alloc", "return None", "self.full.take(count)"),

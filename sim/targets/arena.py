@@ -1,14 +1,15 @@
-"""Where loc tensors live. A cache keyed by address is right or wrong depending on this alone.
+"""Where loc tensors live. A cache keyed by address or by tensor is right or wrong depending on this alone.
 
-Engines build a batch's loc tensor in new memory, in a buffer they re-use for every batch, or as a
-slice of such a buffer (the static input of a captured CUDA graph is one). An arena offers the three,
-and decides which memory may be written twice: the persistent buffer, once a forward starts, and no
-other. New memory is kept, so that no address comes back within one build and a tape gives the same
-answers every time it is played.
+Engines build a loc tensor in new memory, in memory that an earlier one has given back, in a static
+buffer that they write for every batch (the input of a captured CUDA graph is one), or keep it for
+later. An arena offers all of these, and decides which memory may be written twice: that of batches,
+once a forward starts, and no other. Other memory is kept, so that no address comes back by chance
+within one build, and a tape gives the same answers every time it is played.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import torch
@@ -18,24 +19,30 @@ __all__ = ["Arena"]
 
 
 class Arena:
-    """The memory of one build's loc tensors, all of them one-dimensional int64 on the CPU.
+    """The memory of one build's loc tensors, int64 on the CPU.
 
     Args:
-        size: elements of the persistent buffer. What does not fit gets new memory.
+        size: elements of the memory that batches use again and again. What does not fit gets new memory.
     """
 
     def __init__(self, size: int = 4096) -> None:
-        self._buffer = torch.zeros(size, dtype=torch.int64)
+        memory = bytearray(8 * size)
+        self._size = size
+        self._memory = memory
+        self._words = memoryview(memory).cast("q")
+        self._buffer = torch.frombuffer(memory, dtype=torch.int64)
         self._unused = 0
-        self._kept: list[Tensor] = []
+        self._alive: list[Tensor] = []
+        self._kept: dict[tuple[int, ...], Tensor] = {}
 
     def place(self, locs: Sequence[int], storage: str, offset: int) -> Tensor:
-        """The loc tensor of a forward that starts now; earlier contents of the buffer are void.
+        """The loc tensor of a forward that starts now; what earlier forwards had in the shared memory is void.
 
         Args:
             locs: its elements.
-            storage: ``"fresh"`` (new memory), ``"reused"`` (the buffer from its start) or ``"view"``
-                (the buffer from `offset`).
+            storage: ``"fresh"`` (new memory), ``"reused"`` (a new tensor at the start of the shared memory, as a
+                caching allocator hands the same block out again) or ``"view"`` (elements of the one static
+                buffer there, from `offset`, written in place).
             offset: elements before a view.
 
         Raises:
@@ -44,23 +51,39 @@ class Arena:
         self._unused = 0
         if storage == "fresh":
             return self.fresh(locs)
-        if storage not in ("reused", "view"):
-            raise ValueError(f'storage must be "fresh", "reused" or "view", not {storage!r}')
-        return self._write(locs, offset if storage == "view" else 0)
+        if storage == "reused":
+            return self._again(locs)
+        if storage == "view":
+            return self._write(locs, offset)
+        raise ValueError(f'storage must be "fresh", "reused" or "view", not {storage!r}')
 
-    def view(self, locs: Sequence[int]) -> Tensor:
-        """A loc tensor in a part of the buffer that was not used since the last forward started."""
-        return self._write(locs, self._unused)
+    def ask(self, locs: Sequence[int], source: str) -> Tensor:
+        """A loc tensor to translate beside the running batch's own. See `Translate`; ``"table"`` has two rows."""
+        if source == "view":
+            return self._write(locs, self._unused)
+        if source == "kept" and tuple(locs) in self._kept:
+            return self._kept[tuple(locs)]
+        tensor = self.fresh(locs)
+        if source == "kept":
+            self._kept[tuple(locs)] = tensor
+        return tensor.view(2, -1) if source == "table" else tensor
 
     def fresh(self, locs: Sequence[int]) -> Tensor:
         """A loc tensor in new memory."""
         tensor = torch.tensor(locs, dtype=torch.int64)
-        self._kept.append(tensor)
+        self._alive.append(tensor)
         return tensor
+
+    def _again(self, locs: Sequence[int]) -> Tensor:
+        if not 0 < len(locs) <= self._size:
+            return self.fresh(locs)
+        self._unused = len(locs)
+        self._words[: len(locs)] = array("q", locs)
+        return torch.frombuffer(self._memory, dtype=torch.int64, count=len(locs))
 
     def _write(self, locs: Sequence[int], start: int) -> Tensor:
         stop = start + len(locs)
-        if stop > self._buffer.numel():
+        if stop > self._size:
             return self.fresh(locs)
         self._unused = stop
         part = self._buffer[start:stop]

@@ -75,10 +75,15 @@ class FreeSlots:
     """What the allocator says is free, in the order and multiplicity of its own lists.
 
     Page numbers where the pool is paged, slot numbers where `Config.page_size` is 1.
+
+    Attributes:
+        room: tokens of the full and of the SWA pool that it says it can hand out (what a scheduler asks before it
+            admits); None where that is not asked.
     """
 
     full: list[int]
     swa: list[int]
+    room: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -156,8 +161,8 @@ class Target(Protocol):
     def translate_batch(self, start: int, stop: int) -> list[int]:
         """Translate elements of the running batch's own loc tensor."""
 
-    def translate(self, locs: list[int], view: bool) -> list[int]:
-        """Translate locs laid out in fresh memory or, with `view`, in an unused part of the batch's buffer."""
+    def translate(self, locs: list[int], source: str) -> list[int]:
+        """Translate locs that lie where `source` says; see `Translate`. Two rows are answered one after the other."""
 
     def end_forward(self) -> None:
         """The forward is over."""

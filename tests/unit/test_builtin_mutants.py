@@ -113,6 +113,7 @@ _TAPES: dict[str, tuple[Shape, tuple[Event, ...]]] = {
     "first-layer-answers-everything": (_SLOTS, (Alloc(0, 2), forward(0, 0, 1), whole(1), Translate("fresh", 0, 1, 2))),
     # Allocation
     "alloc-hands-out-padding": (_SLOTS, (Alloc(0, 1),)),
+    "available-forgets-released": (_SLOTS | {"need_sort": True}, (Alloc(0, 1), Free(0, 0))),
     "alloc-refusal-keeps-slots": (_SLOTS | {"swa_size": 2}, (Alloc(0, 3),)),
     "extend-refusal-keeps-pages": (_PAGES | {"swa_size": 4}, (AllocExtend(((0, 8),)),)),
     "extend-runs-past-page": (_PAGES, (AllocExtend(((0, 4), (1, 4))), AllocExtend(((0, 4),)))),

@@ -120,12 +120,33 @@ def test_an_arena_writes_memory_again_only_when_a_forward_starts() -> None:
     """Views never meet what was placed since the last forward; new memory never comes back."""
     arena = Arena(size=8)
     batch = arena.place([1, 2], "view", 3)
-    other = arena.view([3, 4])
+    other = arena.ask([3, 4], "view")
     assert other.data_ptr() == batch.data_ptr() + 16
-    assert arena.view([5, 6]).data_ptr() not in (batch.data_ptr(), other.data_ptr())
+    assert arena.ask([5, 6], "view").data_ptr() not in (batch.data_ptr(), other.data_ptr())
     assert batch.tolist() == [1, 2]
     again = arena.place([7, 8], "reused", 0)
     assert again.untyped_storage().data_ptr() == batch.untyped_storage().data_ptr()
     assert len({arena.fresh([9]).data_ptr() for _ in range(50)}) == 50
     with pytest.raises(ValueError, match="storage must be"):
         arena.place([1], "elsewhere", 0)
+
+
+def test_reused_memory_belongs_to_a_new_tensor_and_a_view_is_written_in_place() -> None:
+    """As a caching allocator gives a block out again, and as a runner fills its static buffer: what is keyed by
+    address alone takes both for the old one, what is keyed by version too takes the first."""
+    arena = Arena(size=8)
+    first, second = arena.place([1, 2], "reused", 0), arena.place([3, 4], "reused", 0)
+    assert first is not second
+    assert (first.data_ptr(), first._version) == (second.data_ptr(), second._version)
+    assert second.tolist() == [3, 4]
+    before = arena.place([1, 2], "view", 2)._version
+    assert arena.place([3, 4], "view", 2)._version > before
+
+
+def test_a_kept_tensor_is_the_same_one_and_a_table_has_two_rows() -> None:
+    """Whoever keeps a tensor asks with that very object."""
+    arena = Arena()
+    kept = arena.ask([1, 2, 3], "kept")
+    assert arena.ask([1, 2, 3], "kept") is kept
+    assert arena.ask([1, 2], "kept") is not kept
+    assert arena.ask([1, 2, 3, -1], "table").tolist() == [[1, 2], [3, -1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -500,6 +501,21 @@ CRASH = (
     ),
 )
 
+AVAILABILITY = (
+    Case(
+        "leak",
+        "the allocator says that 5 full tokens are available, and 6 are",
+        altered("raw_free", lambda target, free: replace(free, room=(5, free.room[1]))),
+        (TWO,),
+    ),
+    Case(
+        "leak",
+        "the allocator says that 8 SWA tokens are available, and 4 are",
+        altered("raw_free", lambda target, free: replace(free, room=(free.room[0], 8))),
+        (TWO,),
+    ),
+)
+
 CASES: dict[str, tuple[Case, ...]] = {
     "bounds": BOUNDS,
     "alias": ALIAS,
@@ -507,6 +523,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "translation": TRANSLATION,
     "mapping": MAPPING,
     "conservation": CONSERVATION,
+    "availability": AVAILABILITY,
     "mask": MASK,
     "contents": CONTENTS,
     "crash": CRASH,

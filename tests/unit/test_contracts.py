@@ -11,6 +11,7 @@ from staleloc.sim.choices import seeded
 from staleloc.sim.contracts import MAX_BATCH_OFFSET, RULES, violation
 from staleloc.sim.events import (
     EVENTS,
+    SOURCES,
     Alloc,
     AllocDecode,
     AllocExtend,
@@ -156,7 +157,7 @@ BROKEN: tuple[Broken, ...] = (
     Broken(LOST, ReadKv(0), _NO_FORWARD),
     Broken((SIX, BATCH, WriteKv(0)), ReadKv(1), "a layer is read after it was written"),
     Broken((SIX, GROUP), Translate("fresh", 0, 0, 6), _BETWEEN),
-    Broken((SIX,), Translate("heap", 0, 0, 6), "source is batch, fresh, padded or view"),
+    Broken((SIX,), Translate("heap", 0, 0, 6), f"source is one of {', '.join(SOURCES)}"),
     Broken((SIX,), Translate("fresh", 0, 0, 7), "what is translated must exist"),
     Broken((SIX,), Translate("batch", 0, 0, 6), "what is translated must exist"),
     Broken((SIX, BATCH), Translate("batch", 0, 0, 7), "what is translated must exist"),

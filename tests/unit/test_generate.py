@@ -15,7 +15,7 @@ import pytest
 from staleloc.models.situations import SITUATIONS
 from staleloc.sim.choices import Choices, seeded
 from staleloc.sim.drive import drive
-from staleloc.sim.events import KINDS, BeginForward, Translate
+from staleloc.sim.events import KINDS, SOURCES, BeginForward, Translate
 from staleloc.sim.generate import generate
 from staleloc.sim.legality import find_violation
 from staleloc.sim.tape import Tape, dumps, loads
@@ -176,8 +176,8 @@ def test_every_way_to_hold_locs_is_drawn() -> None:
     forwards = [event for event in events if isinstance(event, BeginForward)]
     assert {event.storage for event in forwards} == {"fresh", "reused", "view"}
     assert {event.precomputed for event in forwards} == {False, True}
-    assert max(len(event.spans) for event in forwards) == 3
-    assert {event.source for event in events if isinstance(event, Translate)} == {"batch", "fresh", "padded", "view"}
+    assert max(len(event.spans) for event in forwards) > 3
+    assert {event.source for event in events if isinstance(event, Translate)} == set(SOURCES)
 
 
 def test_tapes_are_long_enough_to_go_deep_and_short_enough_to_start_over() -> None:

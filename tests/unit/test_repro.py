@@ -193,6 +193,7 @@ def test_every_event_has_lines(run: Run) -> None:
     for check, config, events in (
         ("contents", replace(TOKENS, policy="side_channel"), EVERY_EVENT),
         ("conservation", replace(TOKENS, policy="side_channel"), EVERY_EVENT),
+        ("availability", replace(TOKENS, policy="side_channel"), EVERY_EVENT),
         ("contents", HYBRID, EVERY_PAGED_EVENT),
     ):
         nothing = Divergence("wrong-content" if check == "contents" else "leak", check, len(events) - 1, "made up")

@@ -44,6 +44,10 @@ class SlotAllocator:
         """How many pages are free."""
         return len(self._free) + len(self._released)
 
+    def available_size(self) -> int:
+        """How many tokens can be handed out, in whole pages."""
+        return self.available_pages() * self.page_size
+
     def take(self, count: int) -> list[int] | None:
         """Take `count` pages from the front of the free list, or None, and nothing changes, if there are too few."""
         if count > len(self._free):

@@ -151,10 +151,9 @@ class BuiltinTarget:
         swa_locs: list[int] = self._pool.policy.translate_part(self._locs, start, stop).tolist()
         return swa_locs
 
-    def translate(self, locs: list[int], view: bool) -> list[int]:
+    def translate(self, locs: list[int], source: str) -> list[int]:
         """See `Target.translate`."""
-        tensor = self._arena.view(locs) if view else self._arena.fresh(locs)
-        swa_locs: list[int] = self._pool.policy.lookup(tensor).tolist()
+        swa_locs: list[int] = self._pool.policy.lookup(self._arena.ask(locs, source)).flatten().tolist()
         return swa_locs
 
     def end_forward(self) -> None:
@@ -181,7 +180,8 @@ class BuiltinTarget:
 
     def raw_free(self) -> FreeSlots:
         """See `Target.raw_free`."""
-        return FreeSlots(self._allocator.full.free_pages(), self._allocator.swa.free_pages())
+        full, swa = self._allocator.full, self._allocator.swa
+        return FreeSlots(full.free_pages(), swa.free_pages(), (full.available_size(), swa.available_size()))
 
     def raw_contents(self, layer: int) -> Rows:
         """See `Target.raw_contents`."""

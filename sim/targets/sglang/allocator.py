@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 
+from staleloc.sim.targets.arena import Arena
 from staleloc.sim.targets.base import FreeSlots
+from staleloc.sim.targets.sglang.frees import Frees
 
 __all__ = ["AllocatorDriver"]
-
-
-def _tensor(values: list[int]) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.int64)
 
 
 def _free_list(allocator: Any) -> list[int]:
@@ -35,13 +33,13 @@ class AllocatorDriver:
     allocator: Any
     kv: Any
 
-    def attach(self, allocator: Any, kv: Any) -> None:
-        """Drive this allocator and pool from now on."""
+    def attach(self, allocator: Any, kv: Any, arena: Arena) -> None:
+        """Drive this allocator and pool from now on, with tensors of this arena."""
         self.allocator = allocator
         self.kv = kv
         self._backup: Any = None
-        # From 0.5.19 tombstoned locs have a call of their own; ``free`` would put slot 0 into the SWA free list.
-        self._free_unmapped = getattr(allocator, "free_full", None)
+        self._tensor = arena.fresh
+        self._frees = Frees(allocator, arena)
 
     def alloc(self, count: int) -> list[int] | None:
         """See `Target.alloc`."""
@@ -49,49 +47,45 @@ class AllocatorDriver:
 
     def alloc_extend(self, prefix_lens: list[int], seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
         """See `Target.alloc_extend`."""
-        prefix, seq = _tensor(prefix_lens), _tensor(seq_lens)
+        prefix, seq = self._tensor(prefix_lens), self._tensor(seq_lens)
         count = sum(seq_lens) - sum(prefix_lens)
-        return self._locs(self.allocator.alloc_extend(prefix, prefix, seq, seq, _tensor(last_locs), count))
+        return self._locs(self.allocator.alloc_extend(prefix, prefix, seq, seq, self._tensor(last_locs), count))
 
     def alloc_decode(self, seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
         """See `Target.alloc_decode`."""
-        seq = _tensor(seq_lens)
-        return self._locs(self.allocator.alloc_decode(seq, seq, _tensor(last_locs)))
+        seq = self._tensor(seq_lens)
+        return self._locs(self.allocator.alloc_decode(seq, seq, self._tensor(last_locs)))
 
     def alloc_extend_swa_tail(self, prefix_len: int, seq_len: int, last_loc: int, tail: int) -> list[int] | None:
         """See `Target.alloc_extend_swa_tail`."""
-        prefix, seq = _tensor([prefix_len]), _tensor([seq_len])
-        last, count = _tensor([last_loc]), seq_len - prefix_len
+        prefix, seq = self._tensor([prefix_len]), self._tensor([seq_len])
+        last, count = self._tensor([last_loc]), seq_len - prefix_len
         return self._locs(self.allocator.alloc_extend_swa_tail(prefix, prefix, seq, seq, last, count, tail))
 
     @staticmethod
     def _locs(out: torch.Tensor | None) -> list[int] | None:
         if out is None:
             return None
+        if out.is_floating_point():
+            raise TypeError(f"locs came back as {out.dtype}")
         locs: list[int] = out.tolist()
         return locs
 
     def free(self, mapped: list[int], unmapped: list[int]) -> None:
         """See `Target.free`."""
-        if self._free_unmapped is None:
-            self.allocator.free(_tensor(unmapped + mapped))
-            return
-        if unmapped:
-            self._free_unmapped(_tensor(unmapped))
-        if mapped:
-            self.allocator.free(_tensor(mapped))
+        self._frees.free(mapped, unmapped)
 
     def free_swa(self, locs: list[int]) -> None:
         """See `Target.free_swa`."""
-        self.allocator.free_swa(_tensor(locs))
+        self._frees.free_swa(locs)
 
     def free_group_begin(self) -> None:
         """See `Target.free_group_begin`."""
-        self.allocator.free_group_begin()
+        self._frees.group(True)
 
     def free_group_end(self) -> None:
         """See `Target.free_group_end`."""
-        self.allocator.free_group_end()
+        self._frees.group(False)
 
     def _take_swa(self, count: int) -> torch.Tensor:
         slots = self.allocator.swa_attn_allocator.alloc(count)
@@ -103,7 +97,7 @@ class AllocatorDriver:
     def set_mapping(self, locs: list[int]) -> list[int]:
         """See `Target.set_mapping`. What SGLang's HiCache load-back does: take SWA slots, then map."""
         slots = self._take_swa(len(locs))
-        self.allocator.set_full_to_swa_mapping(_tensor(locs), slots)
+        self.allocator.set_full_to_swa_mapping(self._tensor(locs), slots)
         fresh: list[int] = slots.tolist()
         return fresh
 
@@ -112,7 +106,7 @@ class AllocatorDriver:
         mapping = self.allocator.full_to_swa_index_mapping.clone()
         slots = old = None
         if locs:
-            where = _tensor(locs)
+            where = self._tensor(locs)
             slots, old = self._take_swa(len(locs)), mapping[where]
             mapping[where] = slots
         self.allocator.full_to_swa_index_mapping = mapping
@@ -143,6 +137,9 @@ class AllocatorDriver:
 
     def raw_free(self) -> FreeSlots:
         """See `Target.raw_free`."""
+        allocator = self.allocator
         return FreeSlots(
-            full=_free_list(self.allocator.full_attn_allocator), swa=_free_list(self.allocator.swa_attn_allocator)
+            full=_free_list(allocator.full_attn_allocator),
+            swa=_free_list(allocator.swa_attn_allocator),
+            room=(allocator.full_available_size(), allocator.swa_available_size()),
         )

@@ -12,7 +12,10 @@ from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import Rows
 from staleloc.sim.targets.tags import DTYPES, WIDTH, decode, encode
 
-__all__ = ["HybridPool"]
+__all__ = ["CHUNK", "HybridPool"]
+
+CHUNK = 5
+"""Rows of a CPU copy that go in one piece; the releases' 8192 would never be reached here."""
 
 
 class HybridPool:
@@ -54,6 +57,8 @@ class HybridPool:
         if "enable_kvcache_transpose" in inspect.signature(self.pool_class.__init__).parameters:
             arguments["enable_kvcache_transpose"] = False
         self.kv = self.pool_class(**arguments)
+        for part in (self.kv.full_kv_pool, self.kv.swa_kv_pool):
+            part.cpu_offloading_chunk_size = CHUNK
         self._layers = [SimpleNamespace(layer_id=layer) for layer in range(len(config.layers))]
         self._swa = [kind == SWA for kind in config.layers]
         self._dtype = arguments["dtype"]

@@ -91,8 +91,8 @@ class SglangTarget(AllocatorDriver, EngineDriver):
             kvcache=kv,
             need_sort=config.need_sort,
         )
-        self.attach(allocator, kv)
         self._arena = Arena()
+        self.attach(allocator, kv, self._arena)
         self._copies: dict[int, Any] = {}
         self._loc = torch.empty(0, dtype=torch.int64)
         if config.level == "engine":
@@ -119,35 +119,35 @@ class SglangTarget(AllocatorDriver, EngineDriver):
 
     def read_kv(self, layer: int, locs: list[int]) -> Rows:
         """See `Target.read_kv`."""
-        rows: Rows = self._pool.read(layer, torch.tensor(locs, dtype=torch.int64), self.allocator)
+        rows: Rows = self._pool.read(layer, self._arena.fresh(locs), self.allocator)
         return rows
 
     def _translate(self, loc: torch.Tensor) -> list[int]:
-        swa: list[int] = self.allocator.translate_loc_from_full_to_swa(loc).tolist()
+        swa: list[int] = self.allocator.translate_loc_from_full_to_swa(loc).flatten().tolist()
         return swa
 
     def translate_batch(self, start: int, stop: int) -> list[int]:
         """See `Target.translate_batch`."""
         return self._translate(self._loc[start:stop])
 
-    def translate(self, locs: list[int], view: bool) -> list[int]:
+    def translate(self, locs: list[int], source: str) -> list[int]:
         """See `Target.translate`."""
-        return self._translate(self._arena.view(locs) if view else self._arena.fresh(locs))
+        return self._translate(self._arena.ask(locs, source))
 
     def end_forward(self) -> None:
         """See `Target.end_forward`. The releases do nothing here."""
 
     def cpu_copy(self, copy: int, locs: list[int]) -> None:
         """See `Target.cpu_copy`."""
-        self._copies[copy] = self.allocator.get_cpu_copy(torch.tensor(locs, dtype=torch.int64))
+        self._copies[copy] = self.allocator.get_cpu_copy(self._arena.fresh(locs))
 
     def load_cpu_copy(self, copy: int, locs: list[int]) -> None:
         """See `Target.load_cpu_copy`."""
-        self.allocator.load_cpu_copy(self._copies[copy], torch.tensor(locs, dtype=torch.int64))
+        self.allocator.load_cpu_copy(self._copies[copy], self._arena.fresh(locs))
 
     def move(self, targets: list[int], sources: list[int]) -> None:
         """See `Target.move`."""
-        self.kv.move_kv_cache(torch.tensor(targets, dtype=torch.int64), torch.tensor(sources, dtype=torch.int64))
+        self.kv.move_kv_cache(self._arena.fresh(targets), self._arena.fresh(sources))
 
     def raw_contents(self, layer: int) -> Rows:
         """See `Target.raw_contents`."""
