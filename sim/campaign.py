@@ -1,7 +1,7 @@
 """A campaign: many tapes within a budget, on any number of workers, with the same findings on each number.
 
 Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take
-chunks of them; what they found is put in the order of tape numbers before anything is decided.
+chunks of them; their answers are put in the order of tape numbers before anything is counted or decided.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
 from typing import Any
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.levels import generate_tape
 from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
-from staleloc.sim.tape import Tape
-from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.results import Budget, Found, Results
+from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.registry import parse, prepare
 from staleloc.sim.wire import divergence_from_json
 
@@ -29,49 +27,8 @@ __all__ = ["Budget", "Campaign", "Found", "Results"]
 CHUNK = 16
 """Tapes a worker takes at a time."""
 
-
-@dataclass(frozen=True)
-class Budget:
-    """When a campaign ends: after `tapes` tapes, `seconds` seconds with a loaded target, or at the first divergence.
-
-    With `first`, tapes with smaller numbers than the diverging one are still played, so that the
-    first divergence is the same on any number of workers.
-    """
-
-    tapes: int | None = None
-    seconds: float | None = None
-    first: bool = False
-
-
-@dataclass(frozen=True)
-class Found:
-    """A tape that diverged."""
-
-    index: int
-    divergence: Divergence
-    tape: Tape
-
-
-@dataclass
-class Results:
-    """What a campaign saw.
-
-    Attributes:
-        found: for each kind of divergence (class, check, pool, policy, event, and the event that
-            made a loc stale) the tape with the smallest number, in the order of numbers.
-        diverged: tapes that diverged.
-        seen: situation -> how often it happened.
-        notes: what people should know, one line each.
-    """
-
-    profiles: list[Profile] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
-    tapes: int = 0
-    events: int = 0
-    diverged: int = 0
-    seconds: float = 0.0
-    seen: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
+MAX_LOST = 5
+"""Tapes on which the target may take its process down or hang, before the campaign ends: each costs a new process."""
 
 
 class Campaign:
@@ -103,7 +60,10 @@ class Campaign:
         self._progress = progress
         self._lock = threading.Lock()
         self._chunks = itertools.count()
-        self._stop_at: int | None = None
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._next = 0
+        self._lost = 0
+        self._over = False
         self._deadline: float | None = None
         self._cancelled = threading.Event()
         self._results = Results()
@@ -124,13 +84,13 @@ class Campaign:
                 job.result()
             played = True
         except KeyboardInterrupt:
+            self._results.interrupted = True
             self._results.notes.append("interrupted; these are the results so far")
         finally:
             self._wind_up(pool, played)
+        self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
-        self._results.found = sorted(self._kinds.values(), key=lambda found: found.index)
-        if self._budget.first:
-            del self._results.found[1:]
+        self._results.found = list(self._kinds.values())
         return self._results
 
     def _wind_up(self, pool: ThreadPoolExecutor, played: bool) -> None:
@@ -165,17 +125,18 @@ class Campaign:
 
     def _next_chunk(self) -> list[int] | None:
         with self._lock:
-            if self._cancelled.is_set() or (self._deadline is not None and time.monotonic() >= self._deadline):
+            if self._over or self._cancelled.is_set():
+                return None
+            if self._deadline is not None and time.monotonic() >= self._deadline:
                 return None
             first = next(self._chunks) * CHUNK
-            stops = [stop for stop in (self._budget.tapes, self._stop_at) if stop is not None]
-            chunk = list(range(first, min([first + CHUNK, *stops])))
-            return chunk or None
+            stop = first + CHUNK if self._budget.tapes is None else min(first + CHUNK, self._budget.tapes)
+            return list(range(first, stop)) or None
 
     def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
         """Play a chunk; the worker afterwards, which is another one if the first died."""
         died = -1
-        while tapes:
+        while tapes and not self._over:
             done = 0
             try:
                 for answer in worker.run(self._level, self._seed, tapes):
@@ -211,24 +172,43 @@ class Campaign:
     @staticmethod
     def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:
         divergence = {"kind": kind, "check": kind, "event": -1, "what": what, "sentence": "", "rows": [], "during": []}
-        return {"tape": tape, "divergence": divergence, "place": [], "events": 0, "seen": {}}
+        return {"tape": tape, "divergence": divergence, "place": [], "events": 0, "seen": {}, "lost": True}
 
     def _note(self, answer: dict[str, Any]) -> None:
         with self._lock:
-            results = self._results
+            self._answers[answer["tape"]] = answer
+            self._settle(itertools.takewhile(self._answers.__contains__, itertools.count(self._next)))
+
+    def _settle(self, tapes: Iterable[int]) -> None:
+        """Enter these tapes' answers into the results, in this order, until the campaign is over."""
+        results = self._results
+        for tape in tapes:
+            answer = self._answers.pop(tape)
+            self._next = tape + 1
+            if self._over:
+                continue
             results.tapes += 1
             results.events += answer["events"]
             results.seen.update(answer["seen"])
             if answer["divergence"] is not None:
-                self._keep(answer["tape"], divergence_from_json(answer["divergence"]), answer["place"])
+                self._keep(tape, divergence_from_json(answer["divergence"]), answer["place"])
+            if "lost" in answer:
+                self._lose()
             if results.tapes % CHUNK == 0:
                 self._progress(results)
 
     def _keep(self, index: int, divergence: Divergence, place: list[str]) -> None:
         self._results.diverged += 1
         kind = (*divergence.key, *place)
-        if kind not in self._kinds or index < self._kinds[kind].index:
+        if kind not in self._kinds:
             tape = generate_tape(seeded(self._seed, index), self._results.profiles)
             self._kinds[kind] = Found(index, divergence, tape)
-        if self._budget.first and (self._stop_at is None or index < self._stop_at):
-            self._stop_at = index
+        self._over = self._budget.first
+
+    def _lose(self) -> None:
+        self._lost += 1
+        if self._lost == MAX_LOST and not self._over:
+            self._over = True
+            self._results.notes.append(
+                f"the target took its process down or hung on {MAX_LOST} tapes; the campaign was ended there"
+            )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -137,6 +138,7 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends a run gets its results so far
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail

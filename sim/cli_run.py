@@ -78,12 +78,15 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
         profiles=results.profiles,
         seen=results.seen,
         diverged=results.diverged,
+        interrupted=results.interrupted,
     )
     say(summary.text(), newline=False)
     for note in results.notes:
         warn(note)
     outputs.write(summary)
-    return 1 if outcome.findings else 0
+    if outcome.findings:
+        return 1
+    return 2 if results.interrupted else 0
 
 
 def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:

@@ -69,12 +69,14 @@ class Finding:
     Attributes:
         tape: the minimal tape, or the replayed one.
         shrunk: how the tape was made small; None if it was not.
+        unsteady: the tape had another outcome in another process.
     """
 
     origin: Origin
     tape: Tape
     divergence: Divergence
     shrunk: Shrunk | None = None
+    unsteady: bool = False
 
     @property
     def signature(self) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
+from staleloc.sim.divergence import Divergence
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.judge import Player
@@ -59,7 +60,8 @@ def find(origin: Origin, budget: Budget, workers: int, progress: Progress | None
         for number, found in enumerate(results.found, 1):
             show.shrinking(number, len(results.found))
             shrunk, seconds = shrinker.run(found)
-            finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk)
+            unsteady = shrinker.again(shrunk) != shrunk.divergence
+            finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
             if finding.signature not in signatures:
                 signatures.add(finding.signature)
                 outcome.findings.append(finding)
@@ -74,7 +76,7 @@ class _Shrinker:
         self._target = target
         self._mutant = mutant
         self._results = results
-        self._players: dict[bool, Player] = {}
+        self._players: dict[str, Player] = {}
         self._interrupted = False
 
     def run(self, found: Found) -> tuple[Shrunk, float]:
@@ -89,16 +91,28 @@ class _Shrinker:
 
     def _shrink(self, found: Found) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"
-        if hangs not in self._players:
-            seconds = {"answer_seconds": HANG_SECONDS} if hangs else {}
-            self._players[hangs] = Player(self._target, self._mutant, **seconds)
-        player = self._players[hangs]
+        player = self._player("hang") if hangs else self._player("shrink")
         profile = profile_of(found.tape.config, self._results.profiles)
         assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
         started = time.monotonic()
         shrunk = shrink(found.tape, found.divergence, profile, player.play, budget)
         return shrunk, time.monotonic() - started
+
+    def again(self, shrunk: Shrunk) -> Divergence | None:
+        """What the tape comes to in a process that has not seen what led to it. Hangs are taken on trust."""
+        try:
+            if not self._interrupted and shrunk.divergence.kind != "hang":
+                return self._player("confirm").play(shrunk.tape)
+        except KeyboardInterrupt:
+            self._interrupted = True
+        return shrunk.divergence
+
+    def _player(self, purpose: str) -> Player:
+        if purpose not in self._players:
+            seconds = {"answer_seconds": HANG_SECONDS} if purpose == "hang" else {}
+            self._players[purpose] = Player(self._target, self._mutant, **seconds)
+        return self._players[purpose]
 
     def close(self) -> None:
         for player in self._players.values():

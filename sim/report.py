@@ -19,6 +19,11 @@ __all__ = ["columns", "render"]
 
 WIDTH = 118
 
+UNSTEADY = (
+    "Not steady: played again in a new process, the same tape had another outcome. The target's answers depend on "
+    "memory addresses or on what its process did before, as those of a cache keyed by address do."
+)
+
 _HEADINGS = ("loc", "expected SWA", "actual SWA", "became stale at event", "last correct use")
 
 
@@ -79,6 +84,8 @@ def _source(finding: Finding, saved: str | None, seconds: float | None) -> list[
         short = "" if shrunk.minimal else "; not minimal: the shrink was ended early"
         length = len(finding.tape.events)
         lines.append(f"  shrunk {shrunk.before} → {length} events ({shrunk.candidates} candidates{time}{short})")
+    if finding.unsteady:
+        lines += _wrapped(UNSTEADY)
     return lines
 
 

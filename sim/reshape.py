@@ -11,7 +11,7 @@ from dataclasses import replace
 from staleloc.sim import events as ev
 from staleloc.sim.engine.events import Decode
 
-__all__ = ["merged", "renumbered", "requests_of", "scaled", "shortened"]
+__all__ = ["joined", "merged", "renumbered", "requests_of", "scaled", "shortened"]
 
 _POSITIONS = frozenset({"start", "stop", "target"})
 
@@ -93,6 +93,41 @@ def merged(events: tuple[ev.Event, ...]) -> Iterator[tuple[ev.Event, ...]]:
                     *events[first + 1 : later],
                     *events[later + 1 :],
                 )
+
+
+def joined(events: tuple[ev.Event, ...]) -> Iterator[tuple[ev.Event, ...]]:
+    """One request fewer: its tokens are an earlier one's further tokens. Requests that grow later are left alone."""
+    sizes = [dict(_allocated(event)) for event in events]
+    once = [request for request in requests_of(events) if sum(request in size for size in sizes) == 1]
+    for i, first in enumerate(once):
+        length = next(size[first] for size in sizes if first in size)
+        for other in once[i + 1 :]:
+            count = next(size[other] for size in sizes if other in size)
+            rest = [event for event in (_without(event, other) for event in events) if event is not None]
+            grown = (_grow(event, first, count) if first in dict(_allocated(event)) else event for event in rest)
+            yield tuple(_append(event, other, first, length) for event in grown)
+
+
+def _without(event: ev.Event, request: int) -> ev.Event | None:
+    """The event without what it allocates for a request; None if nothing is left."""
+    if request not in dict(_allocated(event)):
+        return event
+    if isinstance(event, ev.AllocExtend) and len(event.items) > 1:
+        return replace(event, items=tuple(item for item in event.items if item[0] != request))
+    return None
+
+
+def _append(event: ev.Event, request: int, into: int, length: int) -> ev.Event:
+    """The event with tokens of a request as those of another from `length` on."""
+    if isinstance(event, ev.BeginForward):
+        spans = [(into, length + a, length + b) if r == request else (r, a, b) for r, a, b in event.spans]
+        return replace(event, spans=tuple(spans))
+    if getattr(event, "source", None) == "batch" or getattr(event, "request", None) != request:
+        return event
+    values = {name: length + value for name, value in event.arguments().items() if name in _POSITIONS}
+    if isinstance(event, ev.Move):
+        values["source"] = length + event.source
+    return event.changed(request=into, **values)
 
 
 def _allocated(event: ev.Event) -> Iterable[tuple[int, int]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 from staleloc.sim import events as ev
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.legality import unfit
 from staleloc.sim.repair import repair
-from staleloc.sim.reshape import merged, renumbered, requests_of, scaled, shortened
+from staleloc.sim.reshape import joined, merged, renumbered, requests_of, scaled, shortened
 from staleloc.sim.simplify import cost, simpler_configs, simpler_events
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -119,7 +119,7 @@ class _Shrinker:
             yield replace(tape, config=config)
             if config.page_size < tape.config.page_size:
                 yield replace(tape, config=config, events=scaled(tape.events, tape.config.page_size, config.page_size))
-        for events in merged(tape.events):
+        for events in chain(merged(tape.events), joined(tape.events)):
             yield replace(tape, events=events)
         size = tape.config.page_size
         longest = sum(isinstance(event, _ALLOCATING) for event in tape.events) * size

@@ -31,6 +31,7 @@ class Summary:
         profiles: how the target was driven.
         seen: situation -> how often it happened.
         diverged: tapes that diverged; `findings` holds one a bug.
+        interrupted: the budget was not spent, so that no divergence means nothing.
     """
 
     target: str
@@ -44,6 +45,7 @@ class Summary:
     profiles: Sequence[Profile]
     seen: Mapping[str, int]
     diverged: int
+    interrupted: bool = False
 
     @property
     def events_per_second(self) -> float:
@@ -56,7 +58,7 @@ class Summary:
             "target": self.target,
             "release": self.release,
             "seed": self.seed,
-            "verdict": "divergence" if self.findings else "clean",
+            "verdict": self._verdict(),
             "divergences": [_divergence(finding) for finding in self.findings],
             "tapes": self.tapes,
             "events": self.events,
@@ -65,11 +67,17 @@ class Summary:
             "situations": {name: self.seen.get(name, 0) for name in possible(self.profiles)},
         }
 
+    def _verdict(self) -> str:
+        if self.findings:
+            return "divergence"
+        return "interrupted" if self.interrupted else "clean"
+
     def text(self) -> str:
         """The summary in lines: what was found, how much was played, which situations were reached."""
         number = len(self.findings)
         bugs = f"{number} distinct finding{'s' * (number != 1)}" if number else "no divergence"
         of = f"; {self.diverged} of {self.tapes} tapes diverged" if self.diverged else ""
+        of += "; interrupted" if self.interrupted else ""
         defect = f" with mutant {self.mutant}" if self.mutant else ""
         lines = [
             f"{self.target}{defect}, seed {self.seed}: {bugs}{of}",

@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,14 +114,22 @@ def _our_fault(error: Exception) -> str:
     return f"staleloc could not go on: {what}; nothing was found out about the target. Please report it"
 
 
+def _end_with(parent: int) -> None:
+    """End this process when `parent` is gone, even in the middle of an engine's call that does not come back."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
 def main() -> None:
-    """Serve requests on standard input until it closes.
+    """Serve requests on standard input until it closes, or whoever asks is gone.
 
     The engine gets neither of the protocol's streams: it reads nothing and writes to standard error.
     """
     import torch
 
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull) as nothing:

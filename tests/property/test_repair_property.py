@@ -13,7 +13,7 @@ from staleloc.sim.events import Event
 from staleloc.sim.generate import generate
 from staleloc.sim.legality import find_violation
 from staleloc.sim.repair import repair
-from staleloc.sim.reshape import merged, requests_of, scaled, shortened
+from staleloc.sim.reshape import joined, merged, requests_of, scaled, shortened
 from staleloc.sim.simplify import simpler_configs, simpler_events
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -78,9 +78,9 @@ def test_every_simpler_cache_leaves_a_legal_tape(tape: Tape) -> None:
 @RARELY
 @given(tapes)
 def test_every_reshaped_tape_is_legal_after_repair(tape: Tape) -> None:
-    """Merged allocations and requests that lost their first tokens."""
+    """Merged allocations, joined requests, and requests that lost their first tokens."""
     profile = PROFILES[tape.config.pool]
-    candidates = list(merged(tape.events))[:8]
+    candidates = [*list(merged(tape.events))[:8], *list(joined(tape.events))[:8]]
     candidates += [shortened(tape.events, request, tape.config.page_size) for request in requests_of(tape.events)]
     for events in candidates:
         repaired(tape.config, events, profile)

@@ -96,7 +96,7 @@ def test_the_first_divergence_is_the_first_on_any_number_of_workers(alone: Resul
     """It has the smallest number, even if another worker saw a later one before."""
     results = run(workers, first=True)
     assert results.found == alone.found[:1]
-    assert results.tapes >= alone.found[0].index + 1
+    assert results.tapes == alone.found[0].index + 1
 
 
 def test_a_clean_target_has_no_findings(clean: Results) -> None:
@@ -220,3 +220,27 @@ def test_ctrl_c_again_while_a_campaign_ends_loses_nothing(monkeypatch: pytest.Mo
     results = Campaign("builtin", 3, Budget(tapes=10**6), 1).run()
     assert presses == 4
     assert results.notes == ["interrupted; these are the results so far"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_target_that_keeps_dying_ends_the_campaign(hostile: Spoil, workers: int) -> None:
+    """After a few tapes, at the same one on any number of workers, and a note says so."""
+    hostile("BuiltinTarget.build = lambda self, config: os._exit(3)")
+    results = Campaign("builtin", 3, Budget(tapes=TAPES), workers).run()
+    assert (results.tapes, results.diverged) == (campaign.MAX_LOST, campaign.MAX_LOST)
+    assert [found.index for found in results.found] == [0]
+    assert results.notes[-1].startswith(f"the target took its process down or hung on {campaign.MAX_LOST} tapes")
+
+
+def test_answers_are_entered_in_the_order_of_tapes() -> None:
+    """Whoever answers first: what follows the end of a campaign does not count."""
+    played = Campaign("builtin", 3, Budget(first=True), 1)
+    played._results.profiles = list(BuiltinTarget.profiles)
+    failed = played._failed(1, "crash", "gone")
+    silent = {"divergence": None, "place": [], "events": 7, "seen": {"moved": 1}}
+    for answer in ({**silent, "tape": 2}, failed, {**failed, "tape": 3}):
+        played._note(answer)
+        assert played._results.tapes == 0
+    played._note({**silent, "tape": 0})
+    results = played._results
+    assert (results.tapes, results.events, results.diverged, dict(results.seen)) == (2, 7, 1, {"moved": 1})

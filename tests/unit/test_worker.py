@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -279,3 +281,22 @@ def test_a_large_tape_may_take_longer(hostile: Spoil) -> None:
     assert hang.kind == "hang"
     with Player("builtin", answer_seconds=1.0) as player:
         assert player.play(Tape(replace(TAPE.config, full_size=1 << 16), (Alloc(0, 1),))) is None
+
+
+def test_a_worker_ends_with_its_parent(hostile: Spoil) -> None:
+    """Even one whose target does not come back, when whoever asked was killed."""
+    here = hostile(
+        """
+        def stuck(self, config):
+            (HERE / "pid").write_text(str(os.getpid()))
+            while True:
+                pass
+        BuiltinTarget.build = stuck
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-m", "staleloc.sim", "fuzz", "--tapes", "1"], stderr=subprocess.DEVNULL)
+    while not (here / "pid").exists() or not (here / "pid").read_text(encoding="utf-8"):
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    assert gone(int((here / "pid").read_text(encoding="utf-8")))
