@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FULL", "LEVELS", "SWA", "Config", "ConfigError"]
+__all__ = ["FULL", "LEVELS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
 
 LEVELS = ("allocator", "engine")
 
 FULL = "full"
 SWA = "swa"
 
+WRITE_POLICIES = ("write_through", "write_back")
+
 MAX_SIZE = 1 << 16
+MAX_HOST_SIZE = 4 * MAX_SIZE
 MAX_LAYERS = 128
 
 
@@ -85,6 +88,7 @@ class Config:
             size = getattr(self, name)
             if size < self.page_size or size % self.page_size:
                 raise ConfigError(f"{name} must be a positive multiple of page_size {self.page_size}, not {size}")
+        self._check_host()
         if self.swa_size > self.full_size:
             raise ConfigError("swa_size must not exceed full_size: each SWA slot belongs to a full loc")
         if self.full_size > MAX_SIZE or len(self.layers) > MAX_LAYERS:
@@ -97,3 +101,17 @@ class Config:
             raise ConfigError("at least one layer must be a sliding-window layer")
         if self.window < 1:
             raise ConfigError("window must be at least 1")
+
+    def _check_host(self) -> None:
+        if self.write_policy not in WRITE_POLICIES:
+            raise ConfigError(f"write_policy must be one of {', '.join(WRITE_POLICIES)}, not {self.write_policy}")
+        for name in ("host_full_size", "host_swa_size"):
+            size = getattr(self, name)
+            if not 0 <= size <= MAX_HOST_SIZE or size % self.page_size:
+                raise ConfigError(
+                    f"{name} must be 0 or a multiple of page_size {self.page_size} up to {MAX_HOST_SIZE}, not {size}"
+                )
+        if (self.host_full_size == 0) != (self.host_swa_size == 0):
+            raise ConfigError(
+                "a host tier has slots of both kinds; host_full_size and host_swa_size are 0 or neither is"
+            )

@@ -39,6 +39,21 @@ def unfit(config: Config, profile: Profile) -> str | None:
         return f"it wants dtype {config.dtype}, and this target's {config.pool} pool has {', '.join(profile.dtypes)}"
     if profile.all_swa and FULL in config.layers:
         return f"it has full-attention layers, and every layer of this target's {config.pool} pool is an SWA layer"
+    return _unfit_host(config, profile)
+
+
+def _unfit_host(config: Config, profile: Profile) -> str | None:
+    if not config.host_full_size:
+        return None
+    if not profile.host:
+        return "it has a host tier, and this target has none"
+    sides = (("full", config.host_full_size, config.full_size), ("SWA", config.host_swa_size, config.swa_size))
+    for side, host, device in sides:
+        if host <= device and not profile.small_host:
+            return (
+                f"its host has {host} {side} slots for {device} on the device, and this target's host pools must be "
+                "larger than its device pools"
+            )
     return None
 
 

@@ -57,6 +57,11 @@ def simpler_configs(config: Config) -> Iterator[Config]:
         yield replace(config, need_sort=False)
     if config.host_full_size:
         yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")
+        for slots in (size, 2 * size, 4 * size):
+            if slots < config.host_full_size:
+                yield replace(config, host_full_size=slots)
+            if slots < config.host_swa_size:
+                yield replace(config, host_swa_size=slots)
 
 
 def simpler_events(event: ev.Event) -> Iterator[ev.Event]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from staleloc.models.config import FULL, SWA, Config
+from staleloc.models.config import FULL, SWA, WRITE_POLICIES, Config
 from staleloc.sim.choices import Choices
 from staleloc.sim.engine import events as ee
 from staleloc.sim.engine.play import MAX_TOKENS
@@ -20,16 +20,19 @@ from staleloc.sim.targets.base import Profile
 __all__ = ["generate_engine"]
 
 _WEIGHTS: dict[str, int] = {
-    ee.Evict.kind: 4, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 6, ee.Abort.kind: 3,
+    ee.Evict.kind: 8, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 3, ee.Abort.kind: 3,
     ee.Decode.kind: 12, ee.Flush.kind: 1,
 }  # fmt: skip
 """How often an event is tried that is not simply the next step of a request."""
+
+_OF_HOST = frozenset({ee.TransferDone.kind})
+"""Events that take a host tier."""
 
 
 def generate_engine(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """An engine-level tape for a target with these profiles. It depends on nothing but the choices."""
     config = _draw_config(choices, profiles)
-    length = choices.pick((24, 48, 96, 160))
+    length = choices.pick((48, 96, 160, 240))
     author = _Author(choices, config)
     return Tape(config, tuple(author.event() for _ in range(length)))
 
@@ -37,9 +40,10 @@ def generate_engine(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
     profile = choices.pick(profiles)
     size = choices.pick(profile.page_sizes)
-    full_pages = choices.pick((6, 8, 12, 16) if size > 1 else (10, 16, 24, 32))
+    full_pages = choices.pick((5, 6, 8, 12) if size > 1 else (8, 12, 16, 24))
     swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
-    host = profile.host and choices.chance(60)
+    host = profile.host and choices.chance(70)
+    host_full, host_swa = (_host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
         level="engine",
         pool=profile.pool,
@@ -51,10 +55,16 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
         window=choices.pick((size, 2 * size)) if size > 1 else choices.pick((2, 4)),
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
-        host_full_size=choices.pick((2, 4)) * full_pages * size if host else 0,
-        host_swa_size=choices.pick((2, 4)) * full_pages * size if host else 0,
-        write_policy=choices.pick(("write_through", "write_back")) if host else "write_through",
+        host_full_size=host_full * size,
+        host_swa_size=host_swa * size,
+        write_policy=choices.pick(WRITE_POLICIES) if host else WRITE_POLICIES[0],
     )
+
+
+def _host_pages(choices: Choices, device_pages: int, profile: Profile) -> int:
+    """Few enough that nodes on the host must give way to newer ones, or enough for all."""
+    small = (device_pages // 2, device_pages) if profile.small_host else (device_pages + 1,)
+    return choices.pick((*small, 2 * device_pages))
 
 
 @dataclass
@@ -68,17 +78,24 @@ class _Draft:
 
 
 class _Author:
-    """Writes the next event: mostly the next step of some request, sometimes something else."""
+    """Writes the next event: mostly the next step of some request, sometimes something else.
+
+    Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
+    prompt is in), and how often it is given up between two chunks, its load-back perhaps still queued (`hasty`).
+    """
 
     def __init__(self, choices: Choices, config: Config) -> None:
         self.choices = choices
         self.size = config.page_size
+        self.pages = config.full_pages
         self.most = max(2, min(MAX_TOKENS // 2, config.full_size * 2 // 3))
         self.drafts: dict[int, _Draft] = {}
         self.prompts: list[tuple[int, ...]] = []
         self.requests = choices.pick((2, 3, 4))
         self.chunk = choices.pick((1, 2, 3)) * self.size
-        kinds = [kind for kind in _WEIGHTS if choices.chance(75)]
+        self.leaving = choices.pick((5, 20, 40))
+        self.hasty = choices.pick((0, 0, 5, 25))
+        kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.host_full_size or kind not in _OF_HOST)]
         self.kinds = kinds or [ee.Decode.kind]
 
     def event(self) -> Event:
@@ -101,10 +118,16 @@ class _Author:
             draft.unsaved = False
             return ee.Checkpoint(number)
         if draft.computed < len(draft.tokens):
+            if self.choices.chance(self.hasty):
+                del self.drafts[number]
+                return ee.Abort(number)
             count = self.chunk if self.choices.chance(70) else len(draft.tokens)
             draft.computed += count
             draft.unsaved = True
             return ee.Prefill(number, count)
+        if self.choices.chance(self.leaving):
+            del self.drafts[number]
+            return ee.Finish(number) if self.choices.chance(80) else ee.Abort(number)
         return ee.Decode((number,), self.token())
 
     def token(self) -> int:
@@ -129,8 +152,8 @@ class _Author:
         return self.choices.pick(sorted(self.drafts)) if self.drafts else 0
 
     def evict(self) -> Event:
-        full = self.choices.integer(0, 4) * self.size
-        return ee.Evict(full, self.choices.integer(0 if full else 1, 4) * self.size)
+        full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
+        return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
 
     def evict_window(self) -> Event:
         return ee.EvictWindow(self.any_request())

@@ -9,7 +9,8 @@ from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
-from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS, LOAD_BACKS
+from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS
+from staleloc.sim.mutants.load_back_builtin import LOAD_BACKS
 from staleloc.sim.mutants.tree_builtin import INSERTIONS, TREES
 from staleloc.sim.mutate import Mutant
 

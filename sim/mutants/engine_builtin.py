@@ -12,12 +12,24 @@ late, self._tree.late = getattr(self._tree, "late", []), own
 self._allocator.free_swa(late)
 """
 
+_ESTIMATE_ROOM = """
+estimate = self._allocator.full.pages_needed([0], [count + self._config.page_size])
+if not self._evictor.make_room(estimate, estimate):
+    return None
+"""
+
 REQUESTS: tuple[Mutant, ...] = (
     engine(
         "request-takes-last-token",
         "a prompt that is cached completely leaves nothing to compute, so there are no logits to sample from",
         swap("engine", "BuiltinEngine.admit", "len(tokens) - 1", "len(tokens)"),
         events=("admit",),
+    ),
+    engine(
+        "prefill-estimates-room",
+        "a prefill is refused by an estimate of its tokens and a page more, although its pages are free "
+        "(`alloc_extend` of SGLang 0.5.10.post1)",
+        swap("engine", "BuiltinEngine.prefill", "self._make_room([start], [stop])", _ESTIMATE_ROOM),
     ),
     engine(
         "checkpoint-inserts-partial-page",

@@ -1,11 +1,11 @@
-"""Mutants of what moves between device and host: eviction, backups, transfers, load-back."""
+"""Mutants of what leaves the device, and of its copies on the host: eviction, backups, transfers."""
 
 from __future__ import annotations
 
 from staleloc.sim.mutants.edits import after, before, drop, engine, swap
 from staleloc.sim.mutate import Mutant
 
-__all__ = ["BACKUPS", "EVICTIONS", "LOAD_BACKS"]
+__all__ = ["BACKUPS", "EVICTIONS"]
 
 _REMEMBER_SWA = """
 for loc, swa in zip(node.full, node.swa or []):
@@ -193,78 +193,5 @@ BACKUPS: tuple[Mutant, ...] = (
             "self.host.release(FULL, node.host_full)",
             "self.host.release(FULL, node.host_full + node.host_full[-1:])",
         ),
-    ),
-)
-
-LOAD_BACKS: tuple[Mutant, ...] = (
-    engine(
-        "load-back-without-mapping",
-        "a load-back takes SWA slots and does not map its full locs to them",
-        swap(
-            "load_back",
-            "LoadBack._map_window",
-            "self.allocator.set_mapping(missing, self.allocator.take_swa(missing))",
-            "self.allocator.take_swa(missing)",
-        ),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-without-invalidation",
-        "a load-back rebuilds the mapping in place under an answer that the policy remembers",
-        drop("swa", "SwaAllocator.set_mapping", "self.policy.invalidate()"),
-        events=("evict", "admit"),
-        policies=("memo",),
-    ),
-    engine(
-        "load-back-commits-first-chunk",
-        "every node of a load-back gets the SWA locs of the first one",
-        swap(
-            "load_back",
-            "LoadBack.load",
-            "swa[node.start - lock.since : node.end - lock.since]",
-            "swa[: len(node.tokens)]",
-        ),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-of-one-side",
-        "a load-back maps both kinds of slots and copies the full rows only",
-        swap("load_back", "LoadBack._transfer", "[loc for node in swa_nodes for loc in node.swa or ()]", "[]"),
-        swap("load_back", "LoadBack._transfer", "[slot for node in swa_nodes for slot in node.host_swa or ()]", "[]"),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-skips-tombstones",
-        "a node whose full rows are on the device is not loaded, although its window is on the host",
-        swap(
-            "load_back",
-            "LoadBack.load",
-            "node.swa is None and node.start >= lock.since",
-            "node.full is None and node.start >= lock.since",
-        ),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-awaits-full-rows",
-        "a forward waits for load-backs of full rows, and not for one that brings SWA rows alone (SGLang PR 35931)",
-        swap("load_back", "LoadBack._transfer", "[*full_nodes, *swa_nodes]", "full_nodes"),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-waits-one-short",
-        "a forward starts before the last transfer that it needs",
-        swap("transfers", "TransferQueue.needed_for", "enumerate(self.queued, 1)", "enumerate(self.queued)"),
-        events=("evict", "admit"),
-    ),
-    engine(
-        "load-back-frees-source",
-        "the host slots of a load-back are freed when it is queued, before they are read",
-        after(
-            "load_back",
-            "LoadBack.load",
-            "self.transfers.start(self._transfer(lock, full_nodes, swa_nodes))",
-            "for node in full_nodes: self.evictor.slots.leave_host(node)",
-        ),
-        events=("evict", "admit"),
     ),
 )

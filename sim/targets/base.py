@@ -41,6 +41,8 @@ class Profile:
             nobody owns may keep their last value until the slot is handed out again.
         precomputed: the pool takes a translation made up front (``set_swa_loc``, SGLang PR 24138).
         host: at the engine level, whether there can be a host tier.
+        small_host: host pools may be as small as one likes. Where not, each must be larger than its
+            device pool (SGLang's ``memory_pool_host`` asserts it up to 0.5.14).
     """
 
     pool: str
@@ -55,6 +57,7 @@ class Profile:
     precomputed: bool = False
     level: str = "allocator"
     host: bool = False
+    small_host: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from staleloc.models.config import SWA, Config
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
 from staleloc.sim.targets.base import V_MARK, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import NodeView
@@ -295,24 +293,3 @@ def test_random_requests_leave_nothing_wrong(config: Config) -> None:
         scheduler.engine.evict(config.full_size, config.swa_size)
         scheduler.check()
     assert len(scheduler.engine.raw_free().full) == config.full_pages
-
-
-@pytest.mark.parametrize("name", [name for name, m in MUTANTS.items() if (m.target, m.level) == ("builtin", "engine")])
-def test_random_requests_show_every_mutant(name: str) -> None:
-    """Whatever is put in on purpose, some step crashes or leaves something wrong."""
-    engine = load_builtin(MUTANTS[name])
-    for seed in range(4):
-        for config in CONFIGS:
-            if config.policy in MUTANTS[name].policies and wrong(Scheduler(seed, config, engine)):
-                return
-    pytest.fail("nothing showed it")
-
-
-def wrong(scheduler: Scheduler) -> bool:
-    """Whether something is within a few hundred steps."""
-    try:
-        for _ in range(300):
-            scheduler.step()
-    except Exception:
-        return True
-    return False

@@ -21,7 +21,12 @@ HYBRID = Profile(
     missing={"move": "accepted tokens are moved by another pool"},
 )
 DSV4 = replace(HYBRID, pool="dsv4", policies=("native",), page_sizes=(1,), all_swa=True)
+ENGINE = replace(HYBRID, level="engine", host=True)
 CONFIG = Config(policy="memo")
+HOSTED = Config(policy="memo", level="engine", host_full_size=33, host_swa_size=17)
+SMALL_HOST = (
+    "its host has 16 SWA slots for 16 on the device, and this target's host pools must be larger than its device pools"
+)
 PRECOMPUTED = BeginForward(((0, 0, 1),), precomputed=True)
 
 
@@ -59,9 +64,13 @@ def test_a_cache_that_fits_needs_no_reason() -> None:
             DSV4,
             "it has full-attention layers, and every layer of this target's dsv4 pool is an SWA layer",
         ),
+        (HOSTED, ENGINE, None),
+        (replace(HOSTED, host_swa_size=16), ENGINE, SMALL_HOST),
+        (replace(HOSTED, host_swa_size=16), replace(ENGINE, small_host=True), None),
+        (HOSTED, replace(ENGINE, host=False), "it has a host tier, and this target has none"),
     ],
 )
-def test_a_cache_that_a_target_cannot_hold_is_told_why(config: Config, profile: Profile, reason: str) -> None:
+def test_a_cache_that_a_target_cannot_hold_is_told_why(config: Config, profile: Profile, reason: str | None) -> None:
     """Both what is wanted and what there is are named."""
     assert unfit(config, profile) == reason
 

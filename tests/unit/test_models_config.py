@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from staleloc.models.config import MAX_LAYERS, MAX_SIZE, Config, ConfigError
+from staleloc.models.config import MAX_HOST_SIZE, MAX_LAYERS, MAX_SIZE, Config, ConfigError
 
 PAGED = Config(page_size=4, full_size=16, swa_size=8)
 
@@ -30,6 +30,10 @@ def test_the_default_cache_is_possible() -> None:
         ({"layers": ("swa", "linear")}, 'each "full" or "swa"'),
         ({"layers": ("full", "full")}, "at least one layer must be a sliding-window layer"),
         ({"window": 0}, "window must be at least 1"),
+        ({"host_full_size": 6, "host_swa_size": 4}, "host_full_size must be 0 or a multiple of page_size 4"),
+        ({"host_full_size": 4, "host_swa_size": 8 * MAX_SIZE}, f"up to {MAX_HOST_SIZE}, not {8 * MAX_SIZE}"),
+        ({"host_full_size": 4}, "a host tier has slots of both kinds"),
+        ({"write_policy": "write_once"}, "write_policy must be one of write_through, write_back, not write_once"),
     ],
 )
 def test_an_impossible_cache_is_refused_with_the_rule_it_breaks(change: dict[str, object], reason: str) -> None:

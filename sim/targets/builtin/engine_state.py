@@ -34,6 +34,7 @@ _ENGINE = Profile(
     dtypes=tuple(DTYPES),
     events=frozenset(_EVENTS),
     host=True,
+    small_host=True,
 )
 
 
