@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = ["Fault", "partition_fault"]
+__all__ = ["Copied", "Fault", "overlap_fault", "partition_fault"]
 
 
 class Fault(NamedTuple):
@@ -13,6 +13,27 @@ class Fault(NamedTuple):
 
     kind: str
     what: str
+
+
+class Copied(NamedTuple):
+    """Slots of one pool that one transfer reads or writes."""
+
+    slots: Collection[int]
+    written: bool
+
+
+def overlap_fault(pool: str, copies: Iterable[Copied]) -> Fault | None:
+    """What is wrong with the transfers that use a pool, or None: two may share a slot if both only read it."""
+    writer: dict[int, int] = {}
+    reader: dict[int, int] = {}
+    for number, copy in enumerate(copies, 1):
+        for slot in copy.slots:
+            other = writer.get(slot) or (reader.get(slot) if copy.written else None)
+            if other is not None:
+                verb = "writes" if copy.written else "reads"
+                return Fault("race", f"queued copy {number} {verb} {pool} slot {slot}, which copy {other} uses")
+            (writer if copy.written else reader)[slot] = number
+    return None
 
 
 def partition_fault(

@@ -12,7 +12,7 @@ from staleloc.models.radix import Placed, place
 from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 from staleloc.sim.events import Event
 from staleloc.sim.targets.base import FreeSlots, Rows
-from staleloc.sim.targets.engine import EngineTarget, NodeView, RequestView
+from staleloc.sim.targets.engine import Copying, EngineTarget, NodeView, RequestView, slots_in_flight
 
 __all__ = ["EngineCheck", "EngineStep", "Written"]
 
@@ -75,9 +75,14 @@ class EngineStep:
         return self.target.raw_host_free()
 
     @cached_property
+    def copying(self) -> list[Copying]:
+        """The queued transfers after the event."""
+        return self.target.in_flight()
+
+    @cached_property
     def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
         """Device and host slots that queued transfers use."""
-        return self.target.in_flight()
+        return slots_in_flight(self.copying)
 
     @cached_property
     def contents(self) -> list[Rows]:

@@ -8,13 +8,14 @@ afterwards and judge it by what every slot must hold.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import FreeSlots, Profile, Rows
 
-__all__ = ["Admission", "EngineTarget", "NodeView", "RequestView"]
+__all__ = ["Admission", "Copying", "EngineTarget", "NodeView", "RequestView", "slots_in_flight"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,31 @@ class Admission:
 
     cached: int
     loaded: int
+
+
+@dataclass(frozen=True)
+class Copying:
+    """A copy that is queued, or the part of it that has not run.
+
+    Attributes:
+        to_host: it reads device slots and writes host slots; otherwise the other way round.
+        device: slots (never pages) on the device.
+        host: slots on the host.
+    """
+
+    to_host: bool
+    device: FreeSlots
+    host: FreeSlots
+
+
+def slots_in_flight(copies: Iterable[Copying]) -> tuple[FreeSlots, FreeSlots]:
+    """All slots that some copies use: of the device, and of the host."""
+    device, host = FreeSlots([], []), FreeSlots([], [])
+    for copy in copies:
+        for all_slots, used in ((device, copy.device), (host, copy.host)):
+            all_slots.full.extend(used.full)
+            all_slots.swa.extend(used.swa)
+    return device, host
 
 
 @dataclass(frozen=True)
@@ -154,5 +180,6 @@ class EngineTarget(Protocol):
     def raw_host_contents(self, layer: int) -> Rows:
         """Every host slot's row of one layer; empty without a host tier."""
 
-    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
-        """Slots that queued transfers still read or write: of the device pools, and of the host pools."""
+    def in_flight(self) -> list[Copying]:
+        """What queued transfers still read and write. A slot that one of them copies in several layers is
+        listed once."""

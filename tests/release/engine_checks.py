@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from staleloc.models.config import FULL, Config
 from staleloc.sim.targets.base import V_MARK, Rows
-from staleloc.sim.targets.engine import EngineTarget, NodeView
+from staleloc.sim.targets.engine import EngineTarget, NodeView, slots_in_flight
 
 __all__ = ["Broken", "Tags", "check"]
 
@@ -48,7 +48,7 @@ def check(
     paths = _paths(nodes)
     mapping, free = target.raw_mapping(), target.raw_free()
     host_free = target.raw_host_free()
-    device_flight, host_flight = target.in_flight()
+    device_flight, host_flight = slots_in_flight(target.in_flight())
     page = config.page_size
     own = {r: view.row[view.shared :] for r, view in requests.items()}
     own_swa = {r: [mapping[loc] for loc in view.row[max(view.shared, view.evicted) :]] for r, view in requests.items()}

@@ -12,7 +12,7 @@ import pytest
 from staleloc.models.config import SWA, Config
 from staleloc.sim.targets.base import V_MARK, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
-from staleloc.sim.targets.engine import NodeView
+from staleloc.sim.targets.engine import NodeView, slots_in_flight
 
 STEPS = 600
 
@@ -197,7 +197,7 @@ class Scheduler:
             )
         assert sorted(in_nodes["host_full"] + host_free.full) == list(range(self.config.host_full_size))
         assert sorted(in_nodes["host_swa"] + host_free.swa) == list(range(self.config.host_swa_size))
-        device, host = self.engine.in_flight()
+        device, host = slots_in_flight(self.engine.in_flight())
         for slots in (device.full, device.swa, host.full, host.swa):
             assert len(set(slots)) == len(slots)
         assert not {slot // size for slot in device.full} & set(free.full)
@@ -221,7 +221,7 @@ class Scheduler:
     def check_contents(self, nodes: list[NodeView], prefix: dict[int | None, list[int]]) -> None:
         """Whoever has a row has the right one."""
         mapping = self.engine.raw_mapping()
-        device, host = self.engine.in_flight()
+        device, host = slots_in_flight(self.engine.in_flight())
         for layer, kind in enumerate(self.config.layers):
             swa = kind == SWA
             rows, host_rows = self.engine.raw_contents(layer), self.engine.raw_host_contents(layer)

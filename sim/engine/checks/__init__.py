@@ -1,6 +1,6 @@
 """The oracles of the engine level, one file each. Order matters: the first to fire names the divergence."""
 
-from staleloc.sim.engine.checks import locks, owners, refusal, rows, structure, values
+from staleloc.sim.engine.checks import locks, owners, races, refusal, rows, structure, values
 from staleloc.sim.engine.step import EngineCheck
 
 __all__ = ["ENGINE_CHECKS"]
@@ -8,6 +8,7 @@ __all__ = ["ENGINE_CHECKS"]
 ENGINE_CHECKS: tuple[EngineCheck, ...] = (
     structure.CHECK,
     owners.CHECK,
+    races.CHECK,
     values.CHECK,
     rows.CHECK,
     locks.CHECK,

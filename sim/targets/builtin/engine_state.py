@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import FreeSlots, Profile, Rows, TargetError
-from staleloc.sim.targets.engine import NodeView, RequestView
+from staleloc.sim.targets.engine import Copying, NodeView, RequestView
 from staleloc.sim.targets.tags import DTYPES, decode
 
 from .eviction import Evictor
@@ -97,10 +97,16 @@ class EngineState(BuiltinTarget):
         """See `EngineTarget.raw_host_contents`."""
         return decode(*self._host.layer_buffers(layer))
 
-    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
+    def in_flight(self) -> list[Copying]:
         """See `EngineTarget.in_flight`. Nodes go on owning these slots."""
-        device, host = self._transfers.in_flight()
-        return FreeSlots(device.full, device.swa), FreeSlots(host.full, host.swa)
+        return [
+            Copying(
+                transfer.to_host,
+                FreeSlots(list(transfer.device.full), list(transfer.device.swa)),
+                FreeSlots(list(transfer.host.full), list(transfer.host.swa)),
+            )
+            for transfer in self._transfers.queued
+        ]
 
 
 def _view(node: Node) -> NodeView:

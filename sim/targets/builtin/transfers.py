@@ -74,10 +74,3 @@ class TransferQueue:
                 else:
                     there[:, device] = here[:, host]
         return transfer
-
-    def in_flight(self) -> tuple[Slots, Slots]:
-        """Slots that queued copies still read or write, of the device and of the host."""
-        sides: list[Slots] = []
-        for slots in ([transfer.device for transfer in self.queued], [transfer.host for transfer in self.queued]):
-            sides.append(Slots([slot for s in slots for slot in s.full], [slot for s in slots for slot in s.swa]))
-        return sides[0], sides[1]

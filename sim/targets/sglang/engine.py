@@ -8,7 +8,7 @@ import torch
 
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import FreeSlots, Rows
-from staleloc.sim.targets.engine import Admission, NodeView, RequestView
+from staleloc.sim.targets.engine import Admission, Copying, NodeView, RequestView
 from staleloc.sim.targets.sglang.engine_batch import held, hold
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.engine_settings import SETTINGS
@@ -229,6 +229,6 @@ class EngineDriver:
         """See `EngineTarget.raw_host_contents`."""
         return Rows([], []) if self._host is None else self._host.contents(layer)
 
-    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
+    def in_flight(self) -> list[Copying]:
         """See `EngineTarget.in_flight`."""
-        return (FreeSlots([], []), FreeSlots([], [])) if self._host is None else self._host.in_flight()
+        return [] if self._host is None else self._host.in_flight()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import FreeSlots, Rows, TargetError
+from staleloc.sim.targets.engine import Copying
 from staleloc.sim.targets.sglang.engine_settings import SETTINGS
 from staleloc.sim.targets.sglang.leaves import Leaf, install
 from staleloc.sim.targets.sglang.virtual import VirtualDevice
@@ -196,16 +196,25 @@ class HostTier:
         pool = self._pools[SWA if swa else FULL]
         return decode(pool.k_buffer[index], pool.v_buffer[index])
 
-    def in_flight(self) -> tuple[FreeSlots, FreeSlots]:
-        """Slots that queued transfers use: of the device, and of the host."""
-        slots: dict[tuple[str, str], set[int]] = defaultdict(set)
-        for copy in self._device.queued():
-            slots[self._place(copy.sources)].update(copy.source_rows.tolist())
-            slots[self._place(copy.targets)].update(copy.target_rows.tolist())
+    def in_flight(self) -> list[Copying]:
+        """What queued copies read and write. The layers of one load are copies of the same rows: they count once."""
+        return [
+            self._copying(*queued)
+            for queued in dict.fromkeys(
+                (self._place(copy.sources), tuple(copy.source_rows.tolist()), tuple(copy.target_rows.tolist()))
+                for copy in self._device.queued()
+            )
+        ]
+
+    @staticmethod
+    def _copying(source: tuple[str, str], read: tuple[int, ...], written: tuple[int, ...]) -> Copying:
+        side, kind = source
+        to_host = side == "device"
         device, host = (
-            FreeSlots(full=sorted(slots[side, FULL]), swa=sorted(slots[side, SWA])) for side in ("device", "host")
+            FreeSlots(list(rows), []) if kind == FULL else FreeSlots([], list(rows))
+            for rows in ((read, written) if to_host else (written, read))
         )
-        return device, host
+        return Copying(to_host, device, host)
 
     def _place(self, buffers: list[torch.Tensor]) -> tuple[str, str]:
         return self._places[buffers[0].untyped_storage().data_ptr()]
