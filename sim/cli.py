@@ -25,7 +25,10 @@ DEFAULT_SECONDS = 30.0
 
 MAX_SEED = 2**64 - 1
 
-_LEVEL_HELP = "Single calls of the cache's API, or whole requests with a prefix tree and a host tier."
+_LEVEL_HELP = (
+    "Single calls of the cache's API, or whole requests with a prefix tree and a host tier.  "
+    f"[default: the mutant's, or {LEVELS[0]}]"
+)
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -58,7 +61,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes.  [default: one a CPU]")
 @click.option("--first", is_flag=True, help="Stop at the first divergence.")
 @click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
-@click.option("--level", type=click.Choice(LEVELS), default=LEVELS[0], show_default=True, help=_LEVEL_HELP)
+@click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -80,7 +83,7 @@ def fuzz(
     workers: int | None,
     first: bool,
     mutant: str | None,
-    level: str,
+    level: str | None,
     json_file: Path | None,
     repro_file: Path | None,
     folder: Path,
@@ -89,6 +92,7 @@ def fuzz(
     from staleloc.sim import cli_run
     from staleloc.sim.campaign import Budget
     from staleloc.sim.finding import Origin
+    from staleloc.sim.targets.registry import level_of
 
     if tapes is not None and seconds is not None:
         raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
@@ -97,7 +101,7 @@ def fuzz(
     if tapes is None and seconds is None:
         seconds = DEFAULT_SECONDS
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, level=level)
+    origin = Origin(target, mutant=mutant, seed=seed, level=level_of(mutant, level))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
 
 

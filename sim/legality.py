@@ -27,7 +27,7 @@ def incapable(event: ev.Event, profile: Profile) -> str | None:
 def unfit(config: Config, profile: Profile) -> str | None:
     """Why a target with this profile cannot hold such a cache, or None."""
     if config.level != profile.level:
-        return f"it is a tape of the {config.level} level, and this target is driven at the {profile.level} level"
+        return f"this is an {config.level}-level tape, and the profile is of the {profile.level} level"
     if config.pool != profile.pool or config.policy not in profile.policies:
         known = ", ".join(profile.policies)
         return (
@@ -65,8 +65,15 @@ def _first_incapable(tape: Tape, profile: Profile) -> tuple[Profile, None] | tup
     return profile, None
 
 
-def find_violation(tape: Tape, profiles: Sequence[Profile]) -> tuple[Profile, None] | tuple[None, str]:
-    """The profile under which a tape may be played, or why there is none."""
+def find_violation(
+    tape: Tape, profiles: Sequence[Profile], name: str = "this target"
+) -> tuple[Profile, None] | tuple[None, str]:
+    """The profile under which a tape may be played, or why there is none; `name` is the target's in the reason."""
+    level = tape.config.level
+    levels = sorted({profile.level for profile in profiles})
+    if level not in levels:
+        return None, f"this is an {level}-level tape; {name} can be driven at the {' and '.join(levels)} level only"
+    profiles = [profile for profile in profiles if profile.level == level]
     reasons = [unfit(tape.config, profile) for profile in profiles]
     if None not in reasons:
         return None, "; ".join(reason for reason in reasons if reason)

@@ -65,12 +65,23 @@ _ALSO: dict[str, Callable[[Profile], bool]] = {
 """Situation -> what else it takes."""
 
 
+_HOSTED = frozenset(
+    {
+        *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted"),
+        *("offload_in_flight", "freed_beside_flight", "forward_over_flight"),
+    }
+)
+"""Engine-level situations that take a host tier."""
+
+
 def possible(profiles: Iterable[Profile]) -> list[str]:
     """Situations that a campaign over these profiles can reach, in the order in which they are listed."""
     known = list(profiles)
     reachable = [name for name in SITUATIONS if any(_reachable(name, profile) for profile in known)]
-    if any(profile.level == "engine" for profile in known):
-        reachable += ENGINE_SITUATIONS
+    engines = [profile for profile in known if profile.level == "engine"]
+    if engines:
+        hosted = any(profile.host for profile in engines)
+        reachable += [name for name in ENGINE_SITUATIONS if hosted or name not in _HOSTED]
     return reachable
 
 

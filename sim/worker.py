@@ -61,7 +61,7 @@ class _Session:
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         tape = loads(request["tape"])
-        profile, reason = find_violation(tape, self.target.profiles)
+        profile, reason = find_violation(tape, self.target.profiles, self.target.name)
         if profile is None:
             yield {"illegal": reason}
         else:

@@ -40,9 +40,9 @@ def generate_engine(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
     profile = choices.pick(profiles)
     size = choices.pick(profile.page_sizes)
-    full_pages = choices.pick((5, 6, 8, 12) if size > 1 else (8, 12, 16, 24))
+    full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
     swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
-    host = profile.host and choices.chance(70)
+    host = profile.host and choices.chance(80)
     host_full, host_swa = (_host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
         level="engine",
@@ -63,7 +63,7 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
 
 def _host_pages(choices: Choices, device_pages: int, profile: Profile) -> int:
     """Few enough that nodes on the host must give way to newer ones, or enough for all."""
-    small = (device_pages // 2, device_pages) if profile.small_host else (device_pages + 1,)
+    small: tuple[int, ...] = (device_pages // 2, device_pages) if profile.small_host else (device_pages + 1,)
     return choices.pick((*small, 2 * device_pages))
 
 
@@ -91,9 +91,9 @@ class _Author:
         self.most = max(2, min(MAX_TOKENS // 2, config.full_size * 2 // 3))
         self.drafts: dict[int, _Draft] = {}
         self.prompts: list[tuple[int, ...]] = []
-        self.requests = choices.pick((2, 3, 4))
+        self.requests = choices.pick((2, 3, 4, 6))
         self.chunk = choices.pick((1, 2, 3)) * self.size
-        self.leaving = choices.pick((5, 20, 40))
+        self.leaving = choices.pick((3, 15, 40))
         self.hasty = choices.pick((0, 0, 5, 25))
         kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.host_full_size or kind not in _OF_HOST)]
         self.kinds = kinds or [ee.Decode.kind]
@@ -136,7 +136,7 @@ class _Author:
     def prompt(self) -> tuple[int, ...]:
         """A new prompt; most go on from a part of an earlier one."""
         tokens: tuple[int, ...] = ()
-        if self.prompts and self.choices.chance(75):
+        if self.prompts and self.choices.chance(85):
             tokens = self.choices.pick(self.prompts)
             if self.choices.chance(40):
                 tokens = tokens[: self.choices.integer(1, len(tokens))]

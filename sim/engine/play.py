@@ -38,6 +38,7 @@ def _admit(step: EngineStep, event: ee.Admit) -> bool:
     admission = step.target.admit(event.request, request.tokens)
     if admission is None:
         return True
+    step.admission = admission
     step.world.admit(event.request, admission.cached)
     if admission.cached > admission.loaded:
         step.world.saw("prefix_hit")

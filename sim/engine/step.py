@@ -12,7 +12,7 @@ from staleloc.models.radix import Placed, place
 from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 from staleloc.sim.events import Event
 from staleloc.sim.targets.base import FreeSlots, Rows
-from staleloc.sim.targets.engine import Copying, EngineTarget, NodeView, RequestView, slots_in_flight
+from staleloc.sim.targets.engine import Admission, Copying, EngineTarget, NodeView, RequestView, slots_in_flight
 
 __all__ = ["EngineCheck", "EngineStep", "Written"]
 
@@ -32,6 +32,7 @@ class EngineStep:
     Attributes:
         written: spans whose KV the event wrote in every layer.
         reads: what attention read back: request, start, layer and rows.
+        admission: what the event's admission came to, if it was one.
         refused: pages of each pool that a refused allocation needed; None if nothing was refused.
         tree, requests, mapping, free: the target's raw state after the event.
     """
@@ -43,6 +44,7 @@ class EngineStep:
     written: list[Written] = field(default_factory=list)
     reads: list[tuple[int, int, int, Rows]] = field(default_factory=list)
     refused: int | None = None
+    admission: Admission | None = None
 
     @cached_property
     def tree(self) -> list[NodeView]:

@@ -12,6 +12,13 @@ late, self._tree.late = getattr(self._tree, "late", []), own
 self._allocator.free_swa(late)
 """
 
+_KEEP_METADATA = """
+locs = self._locs
+if self._config.layers[layer] == "swa":
+    locs = vars(self._pool).setdefault("kept", {}).setdefault(len(locs), locs.clone())
+self._pool.set_kv_buffer(layer, locs, *encode(tags, self._dtype))
+"""
+
 _ESTIMATE_ROOM = """
 estimate = self._allocator.full.pages_needed([0], [count + self._config.page_size])
 if not self._evictor.make_room(estimate, estimate):
@@ -128,6 +135,17 @@ REQUESTS: tuple[Mutant, ...] = (
             "running.locs(running.shared, self._aligned(running.length))",
         ),
         events=("finish",),
+    ),
+    engine(
+        "forward-keeps-metadata",
+        "SWA layers write where the first batch of the same size wrote: its locs are kept as a captured graph's "
+        "are (SGLang PRs 24743, 32555)",
+        swap(
+            "engine",
+            "BuiltinEngine.write",
+            "self._pool.set_kv_buffer(layer, self._locs, *encode(tags, self._dtype))",
+            _KEEP_METADATA,
+        ),
     ),
     engine(
         "forward-does-not-wait",

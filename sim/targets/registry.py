@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from staleloc.models.config import LEVELS
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin
 from staleloc.sim.targets.base import Profile, Target, TargetError
 
-__all__ = ["TargetSpec", "open_target", "parse", "prepare", "select_profiles"]
+__all__ = ["TargetSpec", "level_of", "open_target", "parse", "prepare", "select_profiles"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,20 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
     if not chosen:
         raise TargetError(f"mutant {mutant} changes code that {spec.text} never runs")
     return chosen
+
+
+def level_of(mutant: str | None, level: str | None) -> str:
+    """The level to fuzz at: the one asked for, or else the one at which the mutant shows.
+
+    Raises:
+        TargetError: the mutant shows at another level than the one asked for.
+    """
+    known = MUTANTS.get(mutant or "")
+    if known is None:
+        return level or LEVELS[0]
+    if level not in (None, known.level):
+        raise TargetError(f"mutant {mutant} shows at the {known.level} level; leave out --level {level}")
+    return known.level
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:

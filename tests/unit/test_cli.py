@@ -188,6 +188,17 @@ def test_a_tape_against_the_contract_is_one_line(run: Run, stale_tape: Path) -> 
     assert re.fullmatch(r"staleloc: event 6 \(write_kv\) cannot be played: [^\n]+\n", done.stderr)
 
 
+def test_a_mutant_is_looked_for_at_its_level(run: Run) -> None:
+    """Without --level, and with the wrong one nothing is run."""
+    done = run("fuzz", "--mutant", "backup-of-one-side", "--tapes", "8", "--first", "--workers", "1")
+    assert done.returncode == 1
+    assert "--level engine --mutant backup-of-one-side" in done.stdout
+    for mutant, level, other in (("backup-of-one-side", "engine", "allocator"), (MUTANT, "allocator", "engine")):
+        done = run("fuzz", "--mutant", mutant, "--level", other)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"staleloc: mutant {mutant} shows at the {level} level; leave out --level {other}\n"
+
+
 def test_targets_and_mutants_are_listed(run: Run) -> None:
     assert "builtin:first_layer" in run("targets", "list").stdout
     assert "takes a translation made up front" in run("targets", "show", "builtin").stdout

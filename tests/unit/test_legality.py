@@ -133,3 +133,15 @@ def test_a_target_that_translates_once_a_forward_freezes_every_batch() -> None:
     assert profile is None
     assert reason is not None
     assert "the batch was translated once when its forward began" in reason
+
+
+def test_a_tape_of_another_level_is_told_so_in_one_sentence() -> None:
+    """However many profiles the target has, and by the target's name."""
+    reason = "this is an engine-level tape; builtin can be driven at the allocator level only"
+    assert find_violation(Tape(HOSTED, ()), [HYBRID, DSV4], "builtin") == (None, reason)
+
+
+def test_reasons_come_from_profiles_of_the_tape_s_level() -> None:
+    """Those of another level could not have played it anyhow."""
+    _, reason = find_violation(Tape(replace(HOSTED, page_size=2), ()), [HYBRID, DSV4, ENGINE])
+    assert reason == "it wants page size 2, and this target's hybrid pool has (1, 4)"

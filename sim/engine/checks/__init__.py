@@ -1,12 +1,13 @@
 """The oracles of the engine level, one file each. Order matters: the first to fire names the divergence."""
 
-from staleloc.sim.engine.checks import locks, owners, races, refusal, rows, structure, values
+from staleloc.sim.engine.checks import admission, locks, owners, races, refusal, rows, structure, values
 from staleloc.sim.engine.step import EngineCheck
 
 __all__ = ["ENGINE_CHECKS"]
 
 ENGINE_CHECKS: tuple[EngineCheck, ...] = (
     structure.CHECK,
+    admission.CHECK,
     owners.CHECK,
     races.CHECK,
     values.CHECK,

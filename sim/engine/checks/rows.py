@@ -16,7 +16,7 @@ __all__ = ["CHECK"]
 
 
 def _run(step: EngineStep) -> Divergence | None:
-    return _reads(step) or _requests(step) or _nodes(step)
+    return _requests(step) or _reads(step) or _nodes(step)
 
 
 def _reads(step: EngineStep) -> Divergence | None:
@@ -42,10 +42,15 @@ def _requests(step: EngineStep) -> Divergence | None:
             fault = _compare(step, step.contents[layer], slots, tags, _flying(step, swa))
             if fault is not None:
                 position, slot, found, wanted = fault
-                landed = _landed(step, layer, wanted) if swa and step.written else None
+                landed = _landed(step, layer, wanted) if swa and _wrote(step, number, start + position) else None
                 what = f"slot {slot} of layer {layer}, token {start + position} of request {number}, holds {found}"
                 return _report(step, f"{what}, expected {world.name(wanted)}", row[position], slot, landed)
     return None
+
+
+def _wrote(step: EngineStep, number: int, position: int) -> bool:
+    """Whether the event wrote this token of a request."""
+    return any(span.request == number and span.start <= position < span.stop for span in step.written)
 
 
 def _landed(step: EngineStep, layer: int, tag: int) -> int | None:

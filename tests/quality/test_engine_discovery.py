@@ -1,0 +1,43 @@
+"""The same at the engine level: every defect is found from every seed, and nothing else is.
+
+STALELOC_LONG=1 plays the clean target for as many events as a mutant may take.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.mutate import load_builtin
+from staleloc.sim.targets.builtin import BuiltinEngine
+
+SEEDS = range(20)
+BUDGET = 50_000
+CLEAN_BUDGET = BUDGET if os.environ.get("STALELOC_LONG") else 10_000
+
+NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "engine")]
+
+PROFILES = [profile for profile in BuiltinEngine.profiles if profile.level == "engine"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., Any]) -> None:
+    """A seed that misses it would let a real bug of its kind through."""
+    target = load_builtin(MUTANTS[name])
+    profiles = MUTANTS[name].profiles(target.profiles)
+    missed = [seed for seed in SEEDS if hunt(target, profiles, seed, BUDGET).divergence is None]
+    assert missed == []
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 5) for first in SEEDS[::5]], ids=str)
+def test_the_clean_target_is_silent_from_every_seed(seeds: range, hunt: Callable[..., Any]) -> None:
+    """On the same seeds: what finds a mutant finds nothing where there is none."""
+    target = BuiltinEngine()
+    for seed in seeds:
+        outcome = hunt(target, PROFILES, seed, CLEAN_BUDGET)
+        assert outcome.divergence is None
+        assert outcome.events >= CLEAN_BUDGET
