@@ -136,7 +136,10 @@ def _abort(step: EngineStep, event: ee.Abort) -> bool:
 
 
 def _evict(step: EngineStep, event: ee.Evict) -> bool:
+    before, size = step.target.raw_free(), step.world.config.page_size
     step.target.evict(event.full, event.swa)
+    full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
+    step.owed = event.full - full * size, event.swa - swa * size
     return True
 
 

@@ -34,6 +34,7 @@ class EngineStep:
         reads: what attention read back: request, start, layer and rows.
         admission: what the event's admission came to, if it was one.
         refused: pages of each pool that a refused allocation needed; None if nothing was refused.
+        owed: full and SWA tokens that an eviction was asked for and did not free; None if none was asked.
         tree, requests, mapping, free: the target's raw state after the event.
     """
 
@@ -45,6 +46,7 @@ class EngineStep:
     reads: list[tuple[int, int, int, Rows]] = field(default_factory=list)
     refused: int | None = None
     admission: Admission | None = None
+    owed: tuple[int, int] | None = None
 
     @cached_property
     def tree(self) -> list[NodeView]:

@@ -1,6 +1,6 @@
 """The oracles of the engine level, one file each. Order matters: the first to fire names the divergence."""
 
-from staleloc.sim.engine.checks import admission, locks, owners, races, refusal, rows, structure, values
+from staleloc.sim.engine.checks import admission, eviction, locks, owners, races, refusal, rows, structure, values
 from staleloc.sim.engine.step import EngineCheck
 
 __all__ = ["ENGINE_CHECKS"]
@@ -14,5 +14,6 @@ ENGINE_CHECKS: tuple[EngineCheck, ...] = (
     rows.CHECK,
     locks.CHECK,
     refusal.CHECK,
+    eviction.CHECK,
 )
 """All of them, in the order in which they are asked."""

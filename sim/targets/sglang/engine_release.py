@@ -74,6 +74,8 @@ class EngineRelease:
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
         )
+        # Nodes are numbered in a process; a tape must read the same whatever was played before it.
+        self.unified.UnifiedTreeNode.counter = 0
         tree = self.unified.UnifiedRadixCache(params)
         if backend is not None and in_rust(tree) != (config.policy == RUST_CORE):
             raise TargetError(f"asked for the tree core in {backend}, the release took the other: {self._why(params)}")
