@@ -81,17 +81,21 @@ def structure_fault(nodes: Sequence[Node], page_size: int) -> str | None:
     return None
 
 
-def wanted_locks(placed: Sequence[Placed], shared: Mapping[int, Iterable[int]]) -> dict[int, int]:
+def wanted_locks(
+    placed: Sequence[Placed], shared: Mapping[int, Iterable[int]], since: Mapping[int, int] | None = None
+) -> dict[int, int]:
     """How many requests need each node: those whose shared tokens lead through it.
 
     Args:
         shared: request -> its tokens that belong to the tree.
+        since: request -> the first token it needs; nodes that end before it do not count. 0 unless given.
     """
-    paths = [tuple(tokens) for tokens in shared.values()]
+    first = since or {}
+    paths = [(tuple(tokens), first.get(number, 0)) for number, tokens in shared.items()]
     wanted = {}
     for item in placed:
-        start = len(item.before)
+        start, stop = len(item.before), len(item.path)
         wanted[item.node.node] = sum(
-            len(path) > start and path[: len(item.path)] == item.path[: len(path)] for path in paths
+            len(path) > start and stop > needed and path[:stop] == item.path[: len(path)] for path, needed in paths
         )
     return wanted

@@ -1,4 +1,8 @@
-"""Locks: a node is locked once for each running request whose tokens lead through it, and for queued transfers."""
+"""Locks: a node is locked once for each running request whose tokens lead through it, and for queued transfers.
+
+Its SWA slots are locked once for each request whose window reaches into it, or more often: an engine locks whole
+nodes, and may keep locked what a window has left behind.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ def _run(step: EngineStep) -> Divergence | None:
     world = step.world
     shared = {number: world.requests[number].tokens[: view.shared] for number, view in step.requests.items()}
     wanted = wanted_locks(step.placed, shared)
+    starts = {number: world.requests[number].window(world.config.window)[0] for number in shared}
+    windows = wanted_locks(step.placed, shared, starts)
     quiet = not step.target.pending()
     for node in step.tree:
         if node.full is None or node.full_locks < 0:
@@ -24,6 +30,10 @@ def _run(step: EngineStep) -> Divergence | None:
         if quiet and node.full_locks > need:
             what = f"node {node.node} is locked {node.full_locks} times and only {need} running requests need it"
             return step.diverges("leak", CHECK.name, what, "a lock was never released: the node can not be evicted")
+        if node.swa is not None and 0 <= node.swa_locks < windows[node.node]:
+            need = windows[node.node]
+            what = f"node {node.node} has {node.swa_locks} SWA locks and {need} running requests attend to it"
+            return step.diverges("use-after-free", CHECK.name, what, "an SWA lock was released early")
         if node.swa_locks > node.full_locks:
             what = f"node {node.node} has {node.swa_locks} SWA locks and {node.full_locks} full locks"
             return step.diverges("leak", CHECK.name, what, "an SWA lock outlived its full lock")

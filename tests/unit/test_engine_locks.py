@@ -1,0 +1,58 @@
+"""SWA slots that a running request attends to are locked; what its window left behind need not be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from staleloc.models.config import Config
+from staleloc.models.radix import place, wanted_locks
+from staleloc.sim.engine.drive import drive_engine
+from staleloc.sim.engine.events import Admit, Arrive, Checkpoint, Prefill
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.engine import NodeView
+
+CONFIG = Config(level="engine", policy="memo", page_size=2, full_size=16, swa_size=16, window=2)
+TAPE = Tape(CONFIG, (Arrive(0, (1, 1, 1, 1, 2)), Admit(0), Prefill(0, 4), Checkpoint(0)))
+
+
+class Loose(BuiltinEngine):
+    """Shows some number of SWA locks, whatever there are."""
+
+    shown = 0
+
+    def raw_tree(self) -> list[NodeView]:
+        """The tree with another number."""
+        return [replace(node, swa_locks=self.shown) for node in super().raw_tree()]
+
+
+def test_a_window_without_its_lock_is_a_use_after_free() -> None:
+    """The request's window is in the node, and nothing keeps its SWA slots."""
+    divergence = drive_engine(TAPE, Loose()).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.check) == ("use-after-free", "locks")
+    assert divergence.sentence == "an SWA lock was released early"
+
+
+def test_a_window_with_its_lock_is_right() -> None:
+    """The same tape on the engine as it is."""
+    assert drive_engine(TAPE, BuiltinEngine()).divergence is None
+
+
+def test_locks_that_cannot_be_seen_are_not_judged() -> None:
+    """A tree core that does not show its SWA locks says -1."""
+    unseen = Loose()
+    unseen.shown = -1
+    assert drive_engine(TAPE, unseen).divergence is None
+
+
+def test_a_node_that_ends_before_a_window_is_not_wanted() -> None:
+    """Of two nodes on a path only the second reaches into the window."""
+    nodes = [
+        NodeView(1, None, (1, 1), (2, 3), (2, 3), None, None, 1, 0),
+        NodeView(2, 1, (1, 2), (4, 5), (4, 5), None, None, 1, 1),
+    ]
+    shared = {7: (1, 1, 1, 2)}
+    assert wanted_locks(place(nodes), shared) == {1: 1, 2: 1}
+    assert wanted_locks(place(nodes), shared, {7: 2}) == {1: 0, 2: 1}
+    assert wanted_locks(place(nodes), shared, {7: 1}) == {1: 1, 2: 1}
