@@ -136,6 +136,9 @@ def _abort(step: EngineStep, event: ee.Abort) -> bool:
 
 
 def _evict(step: EngineStep, event: ee.Evict) -> bool:
+    if step.target.pending():  # what a transfer pins may stay
+        step.target.evict(event.full, event.swa)
+        return True
     before, size = step.target.raw_free(), step.world.config.page_size
     step.target.evict(event.full, event.swa)
     full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from staleloc.sim.campaign import Budget
+from staleloc.sim.campaign import Budget, Campaign
 from staleloc.sim.finding import Origin
 from staleloc.sim.fuzz import find
 from staleloc.sim.targets.sglang.fetch import Release
@@ -52,3 +52,36 @@ def test_fixed_releases_are_silent(target: str, available: Callable[[str], Relea
     """On releases with all known fixes of the allocators and pools the same campaign finds nothing."""
     available(target)
     assert find(Origin(target, seed=0), Budget(tapes=1000), workers=2).findings == []
+
+
+SHIPPED_ENGINE: dict[str, tuple[int, dict[str, tuple[str, str]]]] = {
+    "sglang==0.5.12": (
+        96,
+        {
+            "PR 24585, write-back frees before the copy": ("race", "owners"),
+            "PR 24585, write-back ack takes a lock": ("use-after-free", "locks"),
+            "PR 29352, recovery takes running slots": ("use-after-free", "owners"),
+        },
+    ),
+    "sglang==0.5.14": (48, {"PR 29352, recovery takes running slots": ("use-after-free", "owners")}),
+    "sglang==0.5.16": (192, {"PR 36848, ack takes another lock": ("use-after-free", "locks")}),
+}
+"""Release -> tapes, and incident -> class and check it shows as. Nothing is shrunk: that costs more than the
+search."""
+
+
+@pytest.mark.parametrize("target", SHIPPED_ENGINE)
+def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
+    """A campaign over whole requests finds each known bug of the release's tree and host tier."""
+    available(target)
+    tapes, incidents = SHIPPED_ENGINE[target]
+    found = Campaign(target, 0, Budget(tapes=tapes), workers=2, level="engine").run().found
+    shown = {(one.divergence.kind, one.divergence.check) for one in found}
+    assert set(incidents.values()) == shown - {("crash", "crash")}
+
+
+@pytest.mark.parametrize("target", ["sglang==0.5.20", "sglang==0.5.23"])
+def test_fixed_engines_are_silent(target: str, available: Callable[[str], Release]) -> None:
+    """On releases with all known fixes the same search finds nothing, on either tree core."""
+    available(target)
+    assert Campaign(target, 0, Budget(tapes=96), workers=2, level="engine").run().found == []

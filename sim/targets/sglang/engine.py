@@ -145,18 +145,20 @@ class EngineDriver:
         self._inserted(entry)
 
     def evict_window(self, request: int) -> None:
-        """See `EngineTarget.evict_window`. The release does nothing before a request's first decode step."""
+        """See `EngineTarget.evict_window`. The release does nothing before a request's first decode step.
+
+        The release counts from the request's tokens, and it is asked as its overlap scheduler asks, which is the
+        default: the token that the last step sampled is not among them yet. So a request may finish right after;
+        without overlap, the step that was prepared by this eviction would have to run first.
+        """
         entry = self.requests[request]
         steps = entry.decode_batch_idx
         if not steps:
             return
         entry.decode_batch_idx = self._release.window_step(steps)
-        # The token that the last step sampled; its KV is not there yet.
-        entry.output_ids.append(0)
         try:
             self._release.batch_class(self.tree, [entry]).evict_windows()
         finally:
-            entry.output_ids.pop()
             entry.decode_batch_idx = steps
 
     def finish(self, request: int) -> None:
