@@ -12,8 +12,9 @@ __all__ = ["fitted", "profile_of"]
 
 
 def profile_of(config: Config, profiles: Iterable[Profile]) -> Profile | None:
-    """The profile for a cache's level and pool, whatever its policy, pages and dtype."""
-    return next((it for it in profiles if (it.level, it.pool) == (config.level, config.pool)), None)
+    """The profile for a cache's level and pool, with its policy if there is one."""
+    fitting = [it for it in profiles if (it.level, it.pool) == (config.level, config.pool)]
+    return next((it for it in fitting if config.policy in it.policies), fitting[0] if fitting else None)
 
 
 def fitted(config: Config, profile: Profile) -> tuple[Config, list[str]]:

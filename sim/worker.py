@@ -55,7 +55,8 @@ class _Session:
         profiles = [profile for profile in self.profiles if profile.level == request["level"]]
         for index in request["tapes"]:
             tape = generate_tape(seeded(request["seed"], index), profiles)
-            profile = next(profile for profile in profiles if profile.pool == tape.config.pool)
+            drawn = tape.config
+            profile = next(it for it in profiles if it.pool == drawn.pool and drawn.policy in it.policies)
             verdict = play_tape(tape, self.target, profile)
             yield {"tape": index, "place": _place(tape, verdict.divergence), **_verdict(verdict)}
 

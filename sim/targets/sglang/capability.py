@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
-from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE
+from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
 from staleloc.sim.targets.sglang.unpack import CORE_FOLDER
 from staleloc.sim.targets.tags import DTYPES
 
-__all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile"]
+__all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile"]
 
 _NO_METHOD = {
     "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
@@ -112,6 +113,19 @@ def engine_profile(root: Path) -> Profile | None:
         restores_mapping=False,
         host=host,
     )
+
+
+def legacy_profile(engine: Profile, root: Path) -> Profile | None:
+    """The profile of whole requests over ``SWARadixCache``, or None if these sources have none.
+
+    Args:
+        engine: the profile over the other tree.
+        root: the folder that contains the ``sglang`` package.
+    """
+    if not (root / "sglang" / "srt" / "mem_cache" / "swa_radix_cache.py").is_file():
+        return None
+    missing = {"transfer_done": "the legacy SWA tree has no host tier"}
+    return replace(engine, policies=(SWA_RADIX,), events=engine.events.difference(missing), missing=missing, host=False)
 
 
 def _cores(root: Path) -> tuple[tuple[str, ...], dict[str, str]]:

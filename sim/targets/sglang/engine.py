@@ -25,7 +25,7 @@ class EngineDriver:
     """Requests in, the release's scheduler steps, locs out.
 
     Attributes:
-        tree: the release's ``UnifiedRadixCache``.
+        tree: the release's ``UnifiedRadixCache`` or ``SWARadixCache``.
         rows: its ``ReqToTokenPool``.
         requests: admitted requests, each an instance of its ``Req``.
     """

@@ -21,10 +21,11 @@ from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.engine_batch import batch_class, held, hold
 from staleloc.sim.targets.sglang.tree import in_rust
 
-__all__ = ["PYTHON_CORE", "RUST_CORE", "EngineRelease"]
+__all__ = ["PYTHON_CORE", "RUST_CORE", "SWA_RADIX", "EngineRelease"]
 
 PYTHON_CORE = "python-core"
 RUST_CORE = "rust-core"
+SWA_RADIX = "swa-radix"
 
 _BACKENDS = {PYTHON_CORE: "python", RUST_CORE: "rust"}
 _BACKEND = "SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"
@@ -61,7 +62,7 @@ class EngineRelease:
         return self._memory_pool.ReqToTokenPool(requests, length, "cpu", False)
 
     def tree(self, config: Config, rows: Any, allocator: Any, window: int) -> tuple[Any, Any]:
-        """A new, empty prefix tree with a full and an SWA component, and the parameters it was made from."""
+        """A new, empty prefix tree for both pools, and the parameters it was made from."""
         backend = _BACKENDS.get(config.policy)
         if backend is not None:
             os.environ[_BACKEND] = backend
@@ -74,6 +75,9 @@ class EngineRelease:
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
         )
+        if config.policy == SWA_RADIX:
+            legacy: Any = importlib.import_module(f"{_CACHE}.swa_radix_cache")
+            return legacy.SWARadixCache(params), params
         # Nodes are numbered in a process; a tape must read the same whatever was played before it.
         self.unified.UnifiedTreeNode.counter = 0
         tree = self.unified.UnifiedRadixCache(params)

@@ -71,9 +71,9 @@ class SglangTarget(AllocatorDriver, EngineDriver):
             self.build(config)
             drift.check_state(self.name, self.allocator, self.kv, config)
 
-    def offer_engine(self, profile: Profile, parts: EngineParts) -> None:
+    def offer_engine(self, profiles: tuple[Profile, ...], parts: EngineParts) -> None:
         """Add the engine level. Its part of the release is imported, and tried, when it is first built."""
-        self.profiles += (profile,)
+        self.profiles += profiles
         self._engine = parts
 
     def build(self, config: Config) -> None:
@@ -219,5 +219,6 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         parts = EngineParts(release.name, engine.host, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        target.offer_engine(engine, parts)
+        legacy = capability.legacy_profile(engine, release.root)
+        target.offer_engine((engine,) if legacy is None else (engine, legacy), parts)
     return target

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from staleloc.sim.targets.engine import NodeView
 from staleloc.sim.targets.sglang.tree_rust import RustTreeView
+from staleloc.sim.targets.sglang.tree_swa import SwaTreeView
 
 __all__ = ["PythonTreeView", "TreeView", "in_rust", "view"]
 
@@ -74,9 +75,11 @@ def view(tree: Any, kinds: Any) -> TreeView:
     """The view that fits a release's tree.
 
     Args:
-        tree: the release's ``UnifiedRadixCache``, with its host tier if it has one.
+        tree: the release's ``UnifiedRadixCache``, with its host tier if it has one, or its ``SWARadixCache``.
         kinds: its ``ComponentType``.
     """
+    if hasattr(tree, "swa_lru_list"):
+        return SwaTreeView(tree)
     core = getattr(tree, "tree_core", tree)
     if not in_rust(tree):
         return PythonTreeView(core, kinds)

@@ -1,0 +1,52 @@
+"""The legacy tree ``SWARadixCache`` as it is. Each node has full locs; its SWA locs are the mapping's, unless it is a
+tombstone.
+
+So a node's SWA locs cannot differ from the mapping here. What can differ is seen by others: a node that is no
+tombstone and has no SWA slots shows slot 0, and one whose SWA slots went to somebody else shows theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from staleloc.sim.targets.engine import NodeView
+
+__all__ = ["SwaTreeView"]
+
+
+class SwaTreeView:
+    """See `TreeView`.
+
+    Args:
+        tree: the release's ``SWARadixCache``.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self._tree = tree
+
+    def inserted(self, tokens: Sequence[int]) -> None:
+        """See `TreeView.inserted`. Keys can be read off the nodes."""
+
+    def nodes(self) -> list[NodeView]:
+        """See `TreeView.nodes`. There is no host tier."""
+        mapping = self._tree.token_to_kv_pool_allocator.full_to_swa_index_mapping
+        views = []
+        stack = [(child, None) for child in self._tree.root_node.children.values()]
+        while stack:
+            node, parent = stack.pop()
+            views.append(
+                NodeView(
+                    node=node.id,
+                    parent=parent,
+                    tokens=tuple(node.key.token_ids[: len(node.key)]),
+                    full=tuple(node.value.tolist()),
+                    swa=None if node.swa_tombstone else tuple(mapping[node.value].tolist()),
+                    host_full=None,
+                    host_swa=None,
+                    full_locks=node.full_lock_ref,
+                    swa_locks=node.swa_lock_ref,
+                )
+            )
+            stack.extend((child, node.id) for child in node.children.values())
+        return views
