@@ -78,15 +78,15 @@ def evict_first(release: Release) -> dict[str, Any]:
 
 
 def _told(target: SglangTarget, tape: Tape) -> dict[str, Any]:
-    verdict = drive_engine(tape, target)
-    found = verdict.divergence
+    """What comes of it twice, and the nodes at its end."""
+    found = [drive_engine(tape, target).divergence for _ in range(2)]
     nodes = [
         [list(node.tokens), list(node.full or ()), None if node.swa is None else list(node.swa), node.full_locks]
         for node in target.raw_tree()
     ]
     mapping = target.raw_mapping()
     return {
-        "divergence": None if found is None else [found.kind, found.check, found.event, found.what],
+        "divergences": [it and [it.kind, it.check, it.event, it.what] for it in found],
         "nodes": nodes,
         "mapped": [[mapping[loc] for loc in full] for _, full, _, _ in nodes],
     }

@@ -14,7 +14,7 @@ from staleloc.sim.targets.sglang.tree import view
 def node(number: int, tokens: list[int], full: list[int], *children: Any, tombstone: bool = False) -> Any:
     """A node as the release has it. Its key may be longer than what is meant, as after a split."""
     return SimpleNamespace(
-        id=number,
+        id=100 + number,
         key=Key(tokens),
         value=torch.tensor(full),
         swa_tombstone=tombstone,
@@ -38,7 +38,7 @@ class Key:
 def tree(mapping: list[int], *children: Any) -> Any:
     """A tree with these children of the root."""
     allocator = SimpleNamespace(full_to_swa_index_mapping=torch.tensor(mapping))
-    root = SimpleNamespace(children={child.id: child for child in children})
+    root = SimpleNamespace(id=100, children={child.id: child for child in children})
     return SimpleNamespace(swa_lru_list=None, root_node=root, token_to_kv_pool_allocator=allocator)
 
 

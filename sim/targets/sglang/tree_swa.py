@@ -24,6 +24,8 @@ class SwaTreeView:
 
     def __init__(self, tree: Any) -> None:
         self._tree = tree
+        # The release numbers nodes through all trees of a process; names must not tell what was played before.
+        self._first: int = tree.root_node.id
 
     def inserted(self, tokens: Sequence[int]) -> None:
         """See `TreeView.inserted`. Keys can be read off the nodes."""
@@ -37,7 +39,7 @@ class SwaTreeView:
             node, parent = stack.pop()
             views.append(
                 NodeView(
-                    node=node.id,
+                    node=node.id - self._first,
                     parent=parent,
                     tokens=tuple(node.key.token_ids[: len(node.key)]),
                     full=tuple(node.value.tolist()),
@@ -48,5 +50,5 @@ class SwaTreeView:
                     swa_locks=node.swa_lock_ref,
                 )
             )
-            stack.extend((child, node.id) for child in node.children.values())
+            stack.extend((child, node.id - self._first) for child in node.children.values())
         return views
