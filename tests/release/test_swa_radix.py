@@ -92,6 +92,14 @@ def test_nodes_are_seen_as_they_are(probe: Probe, version: str) -> None:
     assert 0 not in mapped[1]
 
 
+@pytest.mark.parametrize("version", ["0.5.12", "0.5.20"])
+def test_nodes_have_the_same_names_however_much_was_played_before(probe: Probe, version: str) -> None:
+    """On every tree, so that a divergence is told in the same words each time."""
+    told = probe("tree_probe.py", f"sglang=={version}", "names")
+    assert len(told) > 1
+    assert all(first and first == second for first, second in told.values())
+
+
 def test_an_insert_that_forgets_how_far_the_window_was_evicted_would_be_found(probe: Probe) -> None:
     """PRs 30845 and 36909: no scheduler step evicts before it inserts a chunk, so this is done by hand here."""
     forgets = probe("tree_probe.py", "sglang==0.5.18", "evict_first")

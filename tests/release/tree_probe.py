@@ -1,10 +1,11 @@
-"""Run in a process of its own: play a tape on the legacy SWA tree of one release, whole or broken; print JSON."""
+"""Run in a process of its own: play a tape on the trees of one release, the legacy one whole or broken; print JSON."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,6 +76,17 @@ def evict_first(release: Release) -> dict[str, Any]:
 
     target.checkpoint = checkpoint  # type: ignore[method-assign]
     return _told(target, Tape(CONFIG, (Arrive(0, (1,) * 17), Admit(0), Prefill(0, 17), Checkpoint(0))))
+
+
+def names(release: Release) -> dict[str, Any]:
+    """On each tree of the release, the nodes' names after the tape, twice."""
+    target: SglangTarget = load(release)
+    policies = [it for profile in target.profiles if profile.level == "engine" for it in profile.policies]
+    told: dict[str, list[list[int]]] = {policy: [] for policy in policies}
+    for policy in policies * 2:
+        drive_engine(Tape(replace(CONFIG, policy=policy), TAPE.events), target)
+        told[policy].append([node.node for node in target.raw_tree()])
+    return told
 
 
 def _told(target: SglangTarget, tape: Tape) -> dict[str, Any]:
