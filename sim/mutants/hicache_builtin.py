@@ -61,6 +61,12 @@ EVICTIONS: tuple[Mutant, ...] = (
         events=("evict",),
     ),
     engine(
+        "evict-stops-after-one-leaf",
+        "an eviction that needs several leaves gives up the first alone",
+        after("eviction", "Evictor.evict", "swa_gone += self._evict_leaf(node)", "break"),
+        events=("evict",),
+    ),
+    engine(
         "evict-forgets-host",
         "a deleted node's host slots leak",
         drop("tree_slots", "TreeSlots.delete", "self.leave_host(node)"),

@@ -30,6 +30,7 @@ RULES = {
     "rows": {"wrong-content", "stale-translation"},
     "locks": {"use-after-free", "leak"},
     "refusal": {"leak"},
+    "eviction": {"leak"},
 }
 """Check -> the classes that it reports."""
 

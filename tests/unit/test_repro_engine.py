@@ -78,12 +78,10 @@ CASES: dict[str, tuple[str, Config, tuple[Event, ...]]] = {
             ee.Prefill(1, 1),
         ),
     ),
-    "request-takes-last-token": (
-        "after step 8, prefill(request=1, count=1):\n"
-        "  expected  no exception\n"
-        "  actual    prefill raised ValueError: request 1: a prefill computes at least one token, not 0\n",
+    "evict-parent-first": (
+        "after step 11, evict(full=1, swa=0):\n  expected  no exception\n  actual    evict raised AssertionError\n",
         TOKENS,
-        (*computed(0, 1, 1), ee.Finish(0), *computed(1, 1, 1)[:2], ee.Prefill(1, 1)),
+        (*computed(0, 1, 1), ee.Finish(0), *computed(1, 1, 1, 2), ee.Finish(1), ee.Evict(1, 0)),
     ),
 }
 """Mutant -> how its script's answer begins, and a cache and events that show the mutant."""
@@ -138,7 +136,7 @@ def test_the_bug_shows_in_a_mutant(mutant: str, run: Run) -> None:
     assert out.endswith(f"the bug shows: {found.divergence.kind}\n")
 
 
-@pytest.mark.parametrize("mutant", ["forward-does-not-wait", "request-takes-last-token"])
+@pytest.mark.parametrize("mutant", ["forward-does-not-wait", "evict-parent-first"])
 def test_no_bug_shows_in_the_clean_target(mutant: str, run: Run) -> None:
     """The same steps with the source as it is: no check fires, and no exception is raised."""
     found = finding(mutant)
@@ -231,10 +229,10 @@ def test_a_verdict_is_about_one_class(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out.endswith("the bug shows: leak; it was found at step 9\n")
     assert played("request-leaves-lock", *events).verdict("use-after-free", step=5) == 2
     assert "something else shows (leak) and not the bug (use-after-free)" in capsys.readouterr().out
-    events = CASES["request-takes-last-token"][2]
-    for raised, code in (("ValueError", 1), ("KeyError", 2), (None, 1)):
-        assert played("request-takes-last-token", *events).verdict("crash", 8, raised) == code
-    assert played(None, *events).verdict("crash", 8, "ValueError") == 0
+    events = CASES["evict-parent-first"][2]
+    for raised, code in (("AssertionError", 1), ("KeyError", 2), (None, 1)):
+        assert played("evict-parent-first", *events).verdict("crash", 11, raised) == code
+    assert played(None, *events).verdict("crash", 11, "AssertionError") == 0
 
 
 def test_what_a_target_lacks_is_said() -> None:
