@@ -17,9 +17,13 @@ DRIVEN: dict[str, dict[str, tuple[str, ...]]] = {
     "0.5.12.post1": {"native": (NO_HOST, THROUGH)},
     "0.5.13": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.14": {"native": (NO_HOST, THROUGH, BACK)},
+    "0.5.15": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.16": {"native": (NO_HOST, THROUGH, BACK)},
+    "0.5.17": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.18": {"native": (NO_HOST, THROUGH, BACK)},
     "0.5.19": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
+    "0.5.20": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
+    "0.5.21": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
     "0.5.23": dict.fromkeys(("python-core", "rust-core"), (NO_HOST, THROUGH, BACK)),
 }
 """Version -> tree core -> the host tiers that one request after the other gets through. 0.5.12 frees device slots
