@@ -65,7 +65,7 @@ def _life_of_a_request(target: SglangTarget, profile: Profile, page_size: int) -
         target.move(locs[:1], locs[1:2])
         _expect(target, layers, locs[:1], [201])
     target.free_swa(locs[:page_size])
-    assert target.translate(locs[: page_size + 1], view=True)[:page_size] == [0] * page_size
+    assert target.translate(locs[: page_size + 1], source="view")[:page_size] == [0] * page_size
     target.free(locs[page_size:], locs[:page_size])
     assert _sorted(target.raw_free()) == _sorted(empty), (target.raw_free(), empty)
     if page_size > 1 and "alloc_extend_swa_tail" in profile.events:
@@ -130,13 +130,13 @@ def _remap(target: SglangTarget, profile: Profile, page_size: int, locs: list[in
     if "set_mapping" in profile.events:
         target.free_swa(locs[:page_size])
         fresh = target.set_mapping(locs[:page_size])
-        assert target.translate(locs[:page_size], view=False) == fresh
+        assert target.translate(locs[:page_size], source="fresh") == fresh
 
 
 def _tail(target: SglangTarget, page_size: int) -> None:
     locs = target.alloc_extend_swa_tail(0, 3 * page_size, -1, page_size)
     assert locs is not None
-    swa = target.translate(locs, view=False)
+    swa = target.translate(locs, source="fresh")
     assert swa[: 2 * page_size] == [0] * (2 * page_size)
     assert all(swa[2 * page_size :])
     target.free(locs[2 * page_size :], locs[: 2 * page_size])
