@@ -73,7 +73,7 @@ class Campaign:
         """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
 
         Raises:
-            TargetError: the target cannot be loaded or driven.
+            TargetError: the target cannot be loaded or driven, and nothing was found until then.
         """
         prepare(parse(self._target))
         started = time.monotonic()
@@ -84,14 +84,21 @@ class Campaign:
                 job.result()
             played = True
         except KeyboardInterrupt:
-            self._results.interrupted = True
-            self._results.notes.append("interrupted; these are the results so far")
+            self._end_early("interrupted")
+        except TargetError as error:
+            if not self._kinds:
+                raise
+            self._end_early(str(error))
         finally:
             self._wind_up(pool, played)
         self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
         self._results.found = list(self._kinds.values())
         return self._results
+
+    def _end_early(self, why: str) -> None:
+        self._results.interrupted = True
+        self._results.notes.append(f"{why}; these are the results so far")
 
     def _wind_up(self, pool: ThreadPoolExecutor, played: bool) -> None:
         """Wait for the threads, at once if not all is `played`, however often somebody presses Ctrl-C."""

@@ -17,6 +17,7 @@ from staleloc.sim.fitting import profile_of
 from staleloc.sim.judge import Player
 from staleloc.sim.progress import Progress
 from staleloc.sim.shrink import MAX_CANDIDATES, Shrunk, shrink
+from staleloc.sim.targets.base import TargetError
 
 __all__ = ["Outcome", "find"]
 
@@ -87,6 +88,8 @@ class _Shrinker:
         except KeyboardInterrupt:
             self._interrupted = True
             self._results.notes.append(f"interrupted; tapes from number {found.index} on are as they were found")
+        except TargetError as error:
+            self._results.notes.append(f"tape {found.index} is as it was found: {error}")
         return Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False), 0.0
 
     def _shrink(self, found: Found) -> tuple[Shrunk, float]:
@@ -106,6 +109,8 @@ class _Shrinker:
                 return self._player("confirm").play(shrunk.tape)
         except KeyboardInterrupt:
             self._interrupted = True
+        except TargetError as error:
+            self._results.notes.append(f"a tape could not be played again: {error}")
         return shrunk.divergence
 
     def _player(self, purpose: str) -> Player:

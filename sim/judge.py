@@ -51,8 +51,12 @@ class Player:
             return self._lost("hang", str(error))
         except WorkerDied as error:
             if error.code == -9:
+                self._renew()
                 raise TargetError(f"{error}: out of memory?") from None
             return self._lost("crash", str(error))
+        except TargetError:
+            self._renew()
+            raise
         if "illegal" in answer:
             raise Unplayable(answer["illegal"])
         self.events, self.seen = answer["events"], answer["seen"]
@@ -69,6 +73,9 @@ class Player:
         self.close()
 
     def _lost(self, kind: str, what: str) -> Divergence:
+        self._renew()
+        return Divergence(kind, kind, -1, what)
+
+    def _renew(self) -> None:
         self._worker.close()
         self._worker = self._open()
-        return Divergence(kind, kind, -1, what)

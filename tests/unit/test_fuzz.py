@@ -38,3 +38,24 @@ def test_a_finding_that_is_confirmed_is_not(hostile: Spoil) -> None:
     (finding,) = find(Origin("builtin", seed=0), Budget(first=True), 1).findings
     assert not finding.unsteady
     assert "Not steady" not in render(finding)
+
+
+def test_what_was_found_outlives_an_error_of_the_harness(hostile: Spoil) -> None:
+    """Tapes of an engine that then asks for what is sealed away: the findings until then come back, with a note."""
+    hostile(
+        """
+        def built(self, config):
+            BuiltinTarget.built = getattr(BuiltinTarget, "built", 0) + 1
+            if BuiltinTarget.built == 25:
+                raise TargetError("stub used: sglang.srt.nothing")
+            build(self, config)
+        BuiltinTarget.build = built
+        clear = BuiltinTarget.clear
+        BuiltinTarget.clear = lambda self: (clear(self), self._allocator.full.take(1))[0]
+        """
+    )
+    outcome = find(Origin("builtin", seed=0), Budget(tapes=500), 1)
+    assert outcome.results.interrupted
+    assert outcome.findings
+    assert outcome.results.notes[0] == "stub used: sglang.srt.nothing; these are the results so far"
+    assert any(note.startswith("tape ") for note in outcome.results.notes[1:])
