@@ -376,6 +376,12 @@ MAPPING = (
     ),
     Case("wrong-mapping", "the mapping of full loc 5 is 3, expected 0", altered("raw_mapping", entry(5, 3)), (TWO,)),
     Case(
+        "wrong-mapping",  # inside a group an entry may be the old one or none, and nothing else
+        "the mapping of full loc 1 is 2, expected 0",
+        altered("raw_mapping", entry(1, 2), 2),
+        (TWO, FreeGroupBegin(), Free(0, 0)),
+    ),
+    Case(
         "wrong-mapping",
         "the mapping has 8 entries instead of 7",
         altered("raw_mapping", lambda target, table: [*table, 0]),

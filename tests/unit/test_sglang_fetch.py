@@ -258,3 +258,11 @@ def test_a_folder_without_sglang_is_refused(cache: Path, tmp_path: Path) -> None
 def test_another_name_is_refused() -> None:
     with pytest.raises(TargetError, match="'vllm==1' names no SGLang"):
         resolve("vllm==1")
+
+
+def test_a_wheel_that_cannot_be_written_is_no_readable_one(cache: Path, wheel: Callable[..., Path]) -> None:
+    """A name that no file system takes, and a file that is also a folder: one line, and nothing stays."""
+    for members in ((("sglang/" + "x" * 300 + ".py", ""),), (("sglang/x.py", ""), ("sglang/x.py/y.py", ""))):
+        with pytest.raises(TargetError, match="is not a readable wheel"):
+            resolve(f"sglang@{wheel(*members)}")
+    assert installed() == []

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from staleloc.models.config import Config
+from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.sglang.engine_parts import EngineParts
 from staleloc.sim.targets.sglang.refusal import explain
 
 
@@ -34,3 +42,25 @@ def test_a_missing_package_of_the_extra_says_what_to_install() -> None:
     """One that the release gets for real."""
     message = explain("sglang==0.5.23", ModuleNotFoundError("No module named 'msgspec'", name="msgspec"))
     assert message == "sglang==0.5.23 needs the package msgspec; install the extra: pip install 'staleloc[sglang]'"
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "blamed"),
+    [
+        ("assert False", "sglang.srt.mem_cache.unified_radix_cache", False),
+        ("raise RuntimeError", "sglang.srt.mem_cache.unified_radix_cache", False),
+        ("raise TypeError", "sglang.srt.mem_cache.unified_radix_cache", True),
+        ("assert False", "staleloc.sim.targets.sglang.engine", True),
+    ],
+)
+def test_a_release_that_fails_by_itself_is_left_to_the_tapes(source: str, module: str, blamed: bool) -> None:
+    """Only what a misfit raises, or what our own side raises, says that the adapter needs an update."""
+    parts = EngineParts("sglang@.", False, trusted=False)
+
+    class Failing:
+        def build(self, config: Config) -> None:
+            exec(compile(source, "/checkout/tree.py", "exec"), {"__name__": module})
+
+    target: Any = Failing()
+    with pytest.raises(TargetError, match="the adapter needs an update") if blamed else nullcontext():
+        parts.trial(target, Config(level="engine"))

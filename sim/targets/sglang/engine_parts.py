@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 from staleloc.models.config import FULL, SWA, Config
@@ -69,6 +70,8 @@ class EngineParts:
     def trial(self, target: EngineTarget, config: Config) -> None:
         """Run requests through a new engine with the page size, policy and host tier of `config`.
 
+        Where the release itself fails, by an assertion of its own say, it is left to the tapes to show it.
+
         Raises:
             TargetError: the release does not do what the adapter expects.
         """
@@ -77,6 +80,8 @@ class EngineParts:
         except TargetError:
             raise
         except Exception as error:
+            if _own_failure(error):
+                return
             raise TargetError(
                 f"{self._name}: a request cannot be run ({type(error).__name__}: {error}); the adapter needs an update"
             ) from error
@@ -85,6 +90,17 @@ class EngineParts:
                 f"{self._name}: a request through a new engine gave {found}, expected {expected}; "
                 "the adapter needs an update"
             )
+
+
+_MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
+"""What is raised where names, parameters or fields are not those that the adapter knows."""
+
+
+def _own_failure(error: Exception) -> bool:
+    """Whether the release's code failed by itself, and not for what the adapter handed it."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    theirs = str(frame.f_globals.get("__name__", "")).startswith("sglang.")
+    return theirs and not isinstance(error, _MISFITS)
 
 
 def _life(target: EngineTarget, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:

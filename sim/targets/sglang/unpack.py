@@ -40,7 +40,7 @@ def unpack(wheel: Path, folder: Path) -> None:
             for member in members:
                 if _kept(member.filename):
                     room -= _copy(wheel, archive, member, folder, room)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         raise TargetError(f"{wheel.name} is not a readable wheel: {error}") from None
     if not (folder / "sglang" / "srt" / "mem_cache").is_dir():
         raise TargetError(f"{wheel.name} has no sglang/srt/mem_cache; it is not a wheel of SGLang")
