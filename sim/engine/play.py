@@ -53,8 +53,9 @@ def _prefill(step: EngineStep, event: ee.Prefill) -> bool:
         return False
     start = request.computed
     count = min(event.count, request.prompt - start)
+    queued = step.target.pending()
     if step.target.prefill(event.request, count) is None:
-        _refuse(step, [(event.request, start, start + count)])
+        _refuse(step, [(event.request, start, start + count)], queued)
         return True
     step.world.computed(event.request, count)
     _forward(step, [Written(event.request, start, start + count)])
@@ -70,8 +71,9 @@ def _decode(step: EngineStep, event: ee.Decode) -> bool:
     if not ready:
         return False
     spans = [Written(number, (start := step.world.requests[number].computed), start + 1) for number in ready]
+    queued = step.target.pending()
     if step.target.decode(ready, [event.token] * len(ready)) is None:
-        _refuse(step, [(span.request, span.start, span.stop) for span in spans])
+        _refuse(step, [(span.request, span.start, span.stop) for span in spans], queued)
         return True
     for number in ready:
         step.world.append(number, event.token)
@@ -80,9 +82,12 @@ def _decode(step: EngineStep, event: ee.Decode) -> bool:
     return True
 
 
-def _refuse(step: EngineStep, spans: list[tuple[int, int, int]]) -> None:
-    pages = step.world.config.pages
-    step.refused = sum(pages(stop) - pages(start) for _, start, stop in spans)
+def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], queued: int) -> None:
+    """The target found no room, with so many transfers queued before it looked."""
+    pages, size = step.world.config.pages, step.world.config.page_size
+    step.refused = need = sum(pages(stop) - pages(start) for _, start, stop in spans)
+    if not queued:
+        step.owed = (need - len(step.free.full)) * size, (need - len(step.free.swa)) * size
     step.world.saw("refused")
 
 

@@ -34,8 +34,8 @@ class EngineStep:
         reads: what attention read back: request, start, layer and rows.
         admission: what the event's admission came to, if it was one.
         refused: pages of each pool that a refused allocation needed; None if nothing was refused.
-        owed: full and SWA tokens that an eviction was asked for and did not free; None if none was asked or
-            a transfer was queued when it was.
+        owed: full and SWA tokens that an eviction was asked for, or a refused allocation needed, and that were
+            not freed; None if nothing was asked for or a transfer was queued when it was.
         tree, requests, mapping, free: the target's raw state after the event.
     """
 

@@ -67,6 +67,11 @@ EVICTIONS: tuple[Mutant, ...] = (
         events=("evict",),
     ),
     engine(
+        "make-room-evicts-nothing",
+        "a request that finds no free slots is refused, whatever the tree could give up for it",
+        swap("eviction", "Evictor.make_room", "self.evict(full_short * page_size, swa_short * page_size)", "0"),
+    ),
+    engine(
         "evict-forgets-host",
         "a deleted node's host slots leak",
         drop("tree_slots", "TreeSlots.delete", "self.leave_host(node)"),
