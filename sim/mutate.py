@@ -47,6 +47,7 @@ class Edit:
             the statements `new` ``"before"`` or ``"after"`` the statement `old`.
         old: one statement or expression that stands in the scope exactly once.
         new: what comes in.
+        former: other names that `module` has had, in older releases.
     """
 
     module: str
@@ -54,6 +55,7 @@ class Edit:
     op: Literal["drop", "replace", "before", "after"]
     old: str
     new: str = ""
+    former: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ class Transform:
         Raises:
             MutantError: an edit fits no place, or more than one.
         """
-        edits = [edit for edit in self._mutant.edits if edit.module == module]
+        edits = [edit for edit in self._mutant.edits if module in (edit.module, *edit.former)]
         if not edits:
             return source
-        self._missing.pop(module, None)
         tree = ast.parse(source)
         for edit in edits:
+            self._missing.pop(edit.module, None)
             scopes = list(_scopes(tree, edit.scope.split(".")))
             if len(scopes) != 1:
                 raise MutantError(f"{self._where(edit)} names {len(scopes)} definitions, not one")

@@ -12,6 +12,7 @@ from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS
 from staleloc.sim.mutants.load_back_builtin import LOAD_BACKS
 from staleloc.sim.mutants.tree_builtin import INSERTIONS, TREES
+from staleloc.sim.mutants.tree_sglang import SGLANG_HOSTS, SGLANG_TREES
 from staleloc.sim.mutate import Mutant
 
 __all__ = ["MUTANTS"]
@@ -29,6 +30,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
     (
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
+        *(*SGLANG_TREES, *SGLANG_HOSTS),
     )
 )
 """Every mutant by its name."""
