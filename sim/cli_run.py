@@ -59,13 +59,15 @@ class Outputs:
 def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     """Run the campaign that `origin` says and report; the exit code."""
     outputs.check()
-    assert outputs.folder is not None
+    folder = outputs.folder
+    assert folder is not None
     origin = replace(origin, release=release_of(origin.target))
+    saved: list[Path] = []
     with progress() as show:
-        outcome = fuzzing.find(origin, budget, workers, show)
+        outcome = fuzzing.find(origin, budget, workers, show, lambda finding: saved.append(save(finding, folder)))
     results = outcome.results
-    for finding, seconds in zip(outcome.findings, outcome.shrink_seconds, strict=True):
-        _report(finding, str(save(finding, outputs.folder)), seconds)
+    for finding, path, seconds in zip(outcome.findings, saved, outcome.shrink_seconds, strict=True):
+        _report(finding, str(path), seconds)
     summary = Summary(
         target=origin.target,
         release=origin.release,

@@ -7,6 +7,7 @@ outcome.findings    # in the order of tape numbers
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -43,10 +44,17 @@ class Outcome:
     shrink_seconds: list[float] = field(default_factory=list)
 
 
-def find(origin: Origin, budget: Budget, workers: int, progress: Progress | None = None) -> Outcome:
+def find(
+    origin: Origin,
+    budget: Budget,
+    workers: int,
+    progress: Progress | None = None,
+    keep: Callable[[Finding], object] = lambda finding: None,
+) -> Outcome:
     """Run the campaign that `origin` says (target, mutant, level, seed) and shrink what it found.
 
-    Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome.
+    Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome, and was
+    given to `keep` one by one as soon as it was there.
 
     Raises:
         TargetError: the target cannot be loaded or driven.
@@ -65,6 +73,7 @@ def find(origin: Origin, budget: Budget, workers: int, progress: Progress | None
             finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
             if finding.signature not in signatures:
                 signatures.add(finding.signature)
+                keep(finding)
                 outcome.findings.append(finding)
                 outcome.shrink_seconds.append(seconds)
     return outcome

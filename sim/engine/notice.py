@@ -22,6 +22,7 @@ class Noticer:
         self._nodes: dict[int, NodeView] = {}
         self._requests: dict[int, RequestView] = {}
         self._left: dict[int, NodeView] = {}
+        self._mapping: list[int] = []
         self._free: tuple[set[int], set[int]] = (set(), set())
         self._copying: list[Copying] = []
 
@@ -39,7 +40,7 @@ class Noticer:
         self._masks(now)
         self._transfers(step)
         self._rows(step)
-        self._nodes, self._requests = now, step.requests
+        self._nodes, self._requests, self._mapping = now, step.requests, step.mapping
 
     def _changed(self, step: EngineStep, before: NodeView, node: NodeView, now: dict[int, NodeView]) -> None:
         saw = self._world.saw
@@ -118,7 +119,9 @@ class Noticer:
         for number, view in step.requests.items():
             before = self._requests.get(number)
             if before is not None and view.evicted > before.evicted:
-                self._world.saw("window_evicted_running")
+                gone = view.row[before.evicted : view.evicted]
+                if any(self._mapping[loc] and not step.mapping[loc] for loc in gone):
+                    self._world.saw("window_evicted_running")
             if before is not None and view.row[: len(before.row)] != before.row:
                 self._world.saw("deduplicated")
             for loc in view.row[: view.shared : max(1, self._world.config.page_size)]:

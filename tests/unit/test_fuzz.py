@@ -59,3 +59,11 @@ def test_what_was_found_outlives_an_error_of_the_harness(hostile: Spoil) -> None
     assert outcome.findings
     assert outcome.results.notes[0] == "stub used: sglang.srt.nothing; these are the results so far"
     assert any(note.startswith("tape ") for note in outcome.results.notes[1:])
+
+
+def test_findings_are_handed_out_one_by_one() -> None:
+    """Each as soon as it is shrunk, so that whatever ends the run later takes none of them away."""
+    kept: list[object] = []
+    outcome = find(Origin("builtin", seed=0, mutant="free-repeats-page"), Budget(tapes=60), 1, keep=kept.append)
+    assert outcome.findings
+    assert kept == outcome.findings
