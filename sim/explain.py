@@ -80,6 +80,8 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
         return None
     uses = list(_uses(tape, begin, divergence.event))
     change = divergence.rows[0].stale_at if divergence.rows else None
+    if change is None:  # the answer was never right; still, what moved the mapping inside the forward matters
+        change = _last_change(tape, begin, divergence.event)
     last = _use(tape, divergence.event)
     if change is not None and change > begin:
         before = [number for number in uses if number < change]
@@ -101,6 +103,11 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
         f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer "
         f"{_older(tape, begin)}. {_unrefreshed(tape, begin, divergence.event)}"
     )
+
+
+def _last_change(tape: Tape, begin: int, end: int) -> int | None:
+    changing = (ev.FreeSwa, ev.SetMapping, ev.RegisterMapping)
+    return next((n for n in range(end - 1, begin, -1) if isinstance(tape.events[n], changing)), None)
 
 
 def _older(tape: Tape, begin: int) -> str:

@@ -55,7 +55,9 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
         lines += _wrapped(f"Calling order: {order}")
     known = lookalike(tape, divergence)
     if known is not None:
-        lines += _wrapped(f"Looks like scenario {known.name}: {known.incident}. {known.mechanism}")
+        fixed = origin.mutant is None and origin.target in known.silent
+        silent = f" That scenario is silent on {origin.target}." if fixed else ""
+        lines += _wrapped(f"Looks like scenario {known.name}: {known.incident}. {known.mechanism}{silent}")
     return "\n".join(lines) + "\n"
 
 

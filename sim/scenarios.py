@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.events import AllocExtendSwaTail
+from staleloc.sim.events import AllocExtendSwaTail, BeginForward
 from staleloc.sim.tape import Tape, TapeError, loads
 
 __all__ = ["Scenario", "find_scenario", "lookalike", "scenarios"]
@@ -80,4 +80,5 @@ def _shape(tape: Tape) -> tuple[object, ...]:
         return (tape.config.level, *kinds)
     tails = [event.tail for event in tape.events if isinstance(event, AllocExtendSwaTail) and event.tail < event.count]
     pool = tape.config.pool if "write_kv" in kinds else ""
-    return tape.config.level, pool, frozenset(min(tail, 1) for tail in tails), frozenset(kinds) - _FORWARDS
+    given = any(isinstance(event, BeginForward) and event.precomputed for event in tape.events)
+    return tape.config.level, pool, given, frozenset(min(tail, 1) for tail in tails), frozenset(kinds) - _FORWARDS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from staleloc.models.mapping import Change
 from staleloc.models.world import World
 from staleloc.sim.checks.base import Check, Step
 from staleloc.sim.divergence import Divergence, LocRow
@@ -114,7 +115,8 @@ def _stale_at(world: World, loc: int, actual: int) -> int | None:
     changes = mapping.history.get(loc, [])
     if mapping.value_at(loc, used) == actual:
         return next((change.event for change in changes if change.event > used), None)
-    return next((after.event for before, after in reversed([*pairwise(changes)]) if before.swa == actual), None)
+    known = [Change(-1, 0), *changes]  # an entry begins as "no SWA slot", as that of a tail's head does
+    return next((after.event for before, after in reversed([*pairwise(known)]) if before.swa == actual), None)
 
 
 def _why(step: Step, row: LocRow) -> str:
@@ -128,7 +130,11 @@ def _why(step: Step, row: LocRow) -> str:
         )
     table = step.world.mapping.table
     others = [loc for loc, swa in enumerate(table) if swa == row.actual and swa]
-    whose = f"full loc {others[0]}" if others else "other locs, of a batch that is over"
+    whose = f"full loc {others[0]}" if others else "a loc that was mapped to it earlier"
+    if not row.actual:
+        return (
+            f"full loc {row.loc} has SWA slot {row.expected}; the answer at event {{{step.index}}} was that it has none"
+        )
     return (
         f"SWA slot {row.actual} is the translation of {whose}, served for full loc {row.loc} at event {{{step.index}}}"
     )

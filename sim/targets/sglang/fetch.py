@@ -29,6 +29,9 @@ from staleloc.sim.targets.sglang.unpack import CORE_FOLDER, tree_digest, unpack
 
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
 
+OLDEST = Version("0.5.11")
+"""0.5.10 and its post release load, but their ``alloc_extend`` refuses what fits: it counts tokens and not pages."""
+
 _RECORD = "release.json"
 _KEPT = "sources and the tree core in Rust"
 _STALE_SECONDS = 24 * 3600
@@ -89,6 +92,8 @@ def _by_version(spec: str) -> Release:
         version = str(Version(wanted))
     except InvalidVersion:
         raise TargetError(f"{wanted!r} is not a version; use for example sglang==0.5.12") from None
+    if Version(version) < OLDEST:
+        raise TargetError(f"sglang=={version} is older than {OLDEST}, the first release that can be driven")
     entry = cache_folder() / f"sglang-{version}"
     if not _whole(entry):
         with _workspace() as work:
