@@ -47,7 +47,7 @@ def _sglang(
 SGLANG_TREES: tuple[Mutant, ...] = (
     _sglang(
         "match-ignores-window",
-        ">=0.5.16",
+        ">=0.5.11",
         "a prefix is matched although only a part of its window has SWA rows",
         swap(
             _SWA,
@@ -59,7 +59,7 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "split-swaps-swa",
-        ">=0.5.16",
+        ">=0.5.11",
         "a split leaves the SWA locs of each half on the other",
         swap(
             _SWA,
@@ -76,7 +76,7 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "split-drops-swa-lock",
-        ">=0.5.16",
+        ">=0.5.11",
         "the parent that a split makes keeps no SWA slots, although the window reaches into it",
         drop(
             _SWA,
@@ -87,7 +87,7 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "lock-window-page-short",
-        ">=0.5.16",
+        ">=0.5.11",
         "the SWA lock ends one page before the window does",
         swap(
             _SWA,
@@ -99,13 +99,13 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "unlock-keeps-swa",
-        ">=0.5.16",
+        ">=0.5.13",
         "SWA locks are never given up, and their slots stay for ever",
         drop(_SWA, "SWAComponent.release_component_lock", "comp.lock_ref = ref - 1"),
     ),
     _sglang(
         "unlock-without-boundary",
-        ">=0.5.16",
+        ">=0.5.13",
         "a lock is released without its window boundary and takes other requests' SWA locks with it (PR 27038)",
         swap(
             _SWA,
@@ -129,7 +129,7 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "insert-ignores-evicted-length",
-        ">=0.5.23",
+        ">=0.5.21",
         "what window eviction has freed goes into the tree as if it had SWA rows",
         drop(
             _SWA,
@@ -153,21 +153,21 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "recovery-frees-locked-full",
-        ">=0.5.23",
+        ">=0.5.21",
         "a recovery frees full slots that one other request still reads, as releases up to 0.5.14 did",
         swap(_SWA, "SWAComponent._recover_from_incoming", "full_cd.lock_ref > 0", "full_cd.lock_ref > 1"),
         events=("evict_window", "checkpoint"),
     ),
     _sglang(
         "recovery-keeps-freed-full",
-        ">=0.5.23",
+        ">=0.5.21",
         "a recovery frees a node's full slots and leaves them on the node",
         drop(_SWA, "SWAComponent._recover_from_incoming", "full_cd.value = incoming_full.clone()"),
         events=("evict_window", "checkpoint"),
     ),
     _sglang(
         "recovery-frees-through-stale-mapping",
-        ">=0.5.23",
+        ">=0.5.22",
         "a recovery frees the request's full slots while they still map to the SWA slots that the tombstone just got "
         "(PRs 27586, 27789)",
         drop(_SWA, "SWAComponent._set_swa", "allocator.clear_full_to_swa_mapping(incoming_full)"),
@@ -181,7 +181,7 @@ SGLANG_TREES: tuple[Mutant, ...] = (
     ),
     _sglang(
         "recovery-keeps-stale-mapping",
-        ">=0.5.23",
+        ">=0.5.22",
         "full slots that a recovery frees still map to the SWA slots that the tombstone just got",
         drop(_SWA, "SWAComponent._set_swa", "allocator.clear_full_to_swa_mapping(incoming_full)"),
         events=("evict_window", "checkpoint"),
@@ -191,7 +191,7 @@ SGLANG_TREES: tuple[Mutant, ...] = (
 SGLANG_HOSTS: tuple[Mutant, ...] = (
     _sglang(
         "load-back-without-mapping",
-        ">=0.5.18",
+        ">=0.5.17",
         "SWA rows come back from the host and nobody maps the full locs to them",
         drop(
             _SWA,
@@ -202,7 +202,7 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
     ),
     _sglang(
         "load-back-swaps-swa-chunks",
-        ">=0.5.16",
+        ">=0.5.12",
         "a load-back gives the SWA slots of the last node to the first",
         swap(
             _SWA,
@@ -214,7 +214,7 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
     ),
     _sglang(
         "load-back-swaps-full-chunks",
-        ">=0.5.16",
+        ">=0.5.12",
         "a load-back gives the full slots of the last node to the first",
         swap(
             _FULL,
@@ -226,14 +226,20 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
     ),
     _sglang(
         "load-back-without-host-pin",
-        ">=0.5.23",
+        ">=0.5.18",
         "host slots may be reused while their rows are still being copied to the device",
-        drop(_CORE, "UnifiedTreeCore.commit_load_back", "pinned.load_back_pending_id = node_id"),
+        swap(
+            _CORE,
+            "UnifiedTreeCore._can_reclaim_full_host_duplicate",
+            "node.write_through_pending_id is not None or node.load_back_pending_id is not None",
+            "node.write_through_pending_id is not None",
+        ),
+        swap(_CORE, "UnifiedTreeCore._can_reclaim_full_host_duplicate", "cd.host_lock_ref == 0", "True"),
         events=("evict", "admit"),
     ),
     _sglang(
         "write-through-without-lock",
-        ">=0.5.23",
+        ">=0.5.17",
         "device slots may be freed before their write-through is acknowledged",
         swap(_TREE, "UnifiedRadixCache._execute_and_commit_kv_backup", "not write_back", "False"),
         policies=_ANY_CORE,
@@ -241,7 +247,7 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
     ),
     _sglang(
         "backup-of-one-component",
-        ">=0.5.23",
+        ">=0.5.18",
         "a backup reserves host slots on both sides and copies the full rows alone",
         before(
             _CONTROLLER,
@@ -254,7 +260,7 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
     ),
     _sglang(
         "eviction-forgets-host",
-        ">=0.5.18",
+        ">=0.5.17",
         "an evicted node's host slots are never free again",
         drop(_SWA, "SWAComponent.evict_component", "host_frees[ct].append(cd.host_value)"),
         events=("evict", "admit"),

@@ -90,6 +90,15 @@ def test_an_edit_of_a_module_never_loaded_is_an_error() -> None:
         transform.finish()
 
 
+def test_a_module_is_known_by_its_former_names() -> None:
+    """A release that calls the module otherwise is mutated too, and the edit counts as made."""
+    edit = Edit("module", "Cache.put", "drop", "self.forget()", former=("old.module", "older.module"))
+    transform = Transform(Mutant("test", "sglang", (edit,), "hybrid", ("native",), "a story"))
+    assert transform("another", _SOURCE) == _SOURCE
+    assert transform("older.module", _SOURCE).count("self.forget()") == 1
+    transform.finish()
+
+
 def test_mutated_and_clean_builtin_live_side_by_side() -> None:
     """Both are driven in turn in one process, and only the mutant hands out the padding slot."""
     clean, mutant = BuiltinTarget(), load_builtin(MUTANTS["alloc-hands-out-padding"])
