@@ -1,0 +1,55 @@
+"""Mutants of a real release at the engine level: each is found, and the release as it is stays silent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staleloc.sim.mutants import MUTANTS
+
+NEWEST = "sglang==0.5.23"
+
+TAPES = 128
+
+NAMES = {name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("sglang", "engine")}
+
+CRASH = {"sglang-unlock-without-boundary"}
+"""The release has an assertion of its own for it."""
+
+
+def test_every_mutant_is_found_and_the_release_is_silent_where_it_was(probe: Callable[..., dict[str, Any]]) -> None:
+    """Within `TAPES` tapes of seed 0; on the very tape that shows a mutant, the release shows nothing."""
+    answer = probe("mutant_probe.py", NEWEST, str(TAPES))
+    hunts = answer["hunts"]
+    assert set(hunts) == NAMES
+    assert [name for name, found in hunts.items() if found is None] == []
+    assert {name for name, found in hunts.items() if found["kind"] == "crash"} == CRASH
+    assert answer["clean"] == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "why"),
+    [
+        ("0.5.16", "sglang-load-back-without-mapping", "fits 0 places, not one"),
+        ("0.5.16", "sglang-insert-frees-adopted", "was not made: the module was never loaded"),
+        ("0.5.18", "sglang-recovery-keeps-freed-full", "names 0 definitions, not one"),
+    ],
+)
+def test_a_mutant_that_a_release_has_no_code_for_is_one_clear_line(
+    available: Callable[[str], Any], version: str, name: str, why: str
+) -> None:
+    """Exit 2, as for any target that cannot be loaded."""
+    available(f"sglang=={version}")
+    words = ("fuzz", "--target", f"sglang=={version}", "--mutant", name, "--tapes", "1", "--workers", "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "staleloc.sim", *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"staleloc: mutant {name}: ")
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
