@@ -17,13 +17,11 @@ _CORE = f"{_CACHE}.unified_cache.unified_tree_core"
 _TREE = f"{_CACHE}.unified_radix_cache"
 _CONTROLLER = f"{_CACHE}.hybrid_cache.hybrid_cache_controller"
 _SWA = f"{_CACHE}.unified_cache.components.swa"
-_FULL = f"{_CACHE}.unified_cache.components.full"
 _FORMER = {
-    module: (
-        f"{_CACHE}.unified_cache.components.{name}_component",
-        f"{_CACHE}.unified_cache_components.{name}_component",
+    _SWA: (
+        f"{_CACHE}.unified_cache.components.swa_component",
+        f"{_CACHE}.unified_cache_components.swa_component",
     )
-    for module, name in ((_SWA, "swa"), (_FULL, "full"))
 }
 
 _PYTHON = ("native", "python-core")
@@ -45,18 +43,6 @@ def _sglang(
 
 
 SGLANG_TREES: tuple[Mutant, ...] = (
-    _sglang(
-        "match-ignores-window",
-        ">=0.5.11",
-        "a prefix is matched although only a part of its window has SWA rows",
-        swap(
-            _SWA,
-            "SWAComponent.create_match_validator.validator",
-            "state['len'] >= sliding_window_size",
-            "state['len'] > 0",
-        ),
-        events=("evict", "admit"),
-    ),
     _sglang(
         "split-swaps-swa",
         ">=0.5.11",
@@ -140,29 +126,10 @@ SGLANG_TREES: tuple[Mutant, ...] = (
         events=("evict_window", "checkpoint"),
     ),
     _sglang(
-        "insert-frees-adopted",
-        ">=0.5.23",
-        "slots that a recovery just gave to the tree are freed as duplicates",
-        swap(
-            _CORE,
-            "UnifiedTreeCore._insert_overlap_step",
-            "value_slice[dup_start:consumed_from]",
-            "value_slice[dup_start:]",
-        ),
-        events=("evict_window", "checkpoint"),
-    ),
-    _sglang(
         "recovery-frees-locked-full",
         ">=0.5.21",
         "a recovery frees full slots that one other request still reads, as releases up to 0.5.14 did",
         swap(_SWA, "SWAComponent._recover_from_incoming", "full_cd.lock_ref > 0", "full_cd.lock_ref > 1"),
-        events=("evict_window", "checkpoint"),
-    ),
-    _sglang(
-        "recovery-keeps-freed-full",
-        ">=0.5.21",
-        "a recovery frees a node's full slots and leaves them on the node",
-        drop(_SWA, "SWAComponent._recover_from_incoming", "full_cd.value = incoming_full.clone()"),
         events=("evict_window", "checkpoint"),
     ),
     _sglang(
@@ -177,13 +144,6 @@ SGLANG_TREES: tuple[Mutant, ...] = (
             "alloc.free_full_segment(action.incoming_full, start_pos=0)",
             "alloc.free_segment(action.incoming_full, start_pos=0)",
         ),
-        events=("evict_window", "checkpoint"),
-    ),
-    _sglang(
-        "recovery-keeps-stale-mapping",
-        ">=0.5.22",
-        "full slots that a recovery frees still map to the SWA slots that the tombstone just got",
-        drop(_SWA, "SWAComponent._set_swa", "allocator.clear_full_to_swa_mapping(incoming_full)"),
         events=("evict_window", "checkpoint"),
     ),
 )
@@ -209,18 +169,6 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
             "SWAComponent.commit_hicache_transfer",
             "device_indices[offset : offset + n_tokens].clone()",
             "device_indices[len(device_indices) - offset - n_tokens : len(device_indices) - offset].clone()",
-        ),
-        events=("evict", "admit"),
-    ),
-    _sglang(
-        "load-back-swaps-full-chunks",
-        ">=0.5.12",
-        "a load-back gives the full slots of the last node to the first",
-        swap(
-            _FULL,
-            "FullComponent.commit_hicache_transfer",
-            "device_indices[offset : offset + n_len].clone()",
-            "device_indices[len(device_indices) - offset - n_len : len(device_indices) - offset].clone()",
         ),
         events=("evict", "admit"),
     ),

@@ -13,30 +13,31 @@ from staleloc.sim.mutants import MUTANTS
 
 NEWEST = "sglang==0.5.23"
 
-TAPES = 128
+TAPES = 16
 
-NAMES = {name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("sglang", "engine")}
+NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("sglang", "engine")]
 
 CRASH = {"sglang-unlock-without-boundary"}
 """The release has an assertion of its own for it."""
 
 
-def test_every_mutant_is_found_and_the_release_is_silent_where_it_was(probe: Callable[..., dict[str, Any]]) -> None:
-    """Within `TAPES` tapes of seed 0; on the very tape that shows a mutant, the release shows nothing."""
-    answer = probe("mutant_probe.py", NEWEST, str(TAPES))
-    hunts = answer["hunts"]
-    assert set(hunts) == NAMES
-    assert [name for name, found in hunts.items() if found is None] == []
-    assert {name for name, found in hunts.items() if found["kind"] == "crash"} == CRASH
-    assert answer["clean"] == {}
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found(probe: Callable[..., dict[str, Any]], name: str) -> None:
+    """Within `TAPES` tapes of seed 0, by a check and not because the release stumbles over it."""
+    answer = probe("mutant_probe.py", NEWEST, str(TAPES), name)
+    assert answer["tape"] is not None
+    assert (answer["kind"] == "crash") == (name in CRASH)
+
+
+def test_the_release_is_silent_on_tapes_that_show_mutants(probe: Callable[..., dict[str, Any]]) -> None:
+    """Every mutant is found within these."""
+    assert probe("mutant_probe.py", NEWEST, "16") == {"tape": None}
 
 
 @pytest.mark.parametrize(
     ("version", "name", "why"),
     [
-        ("0.5.16", "sglang-load-back-without-mapping", "fits 0 places, not one"),
-        ("0.5.16", "sglang-insert-frees-adopted", "was not made: the module was never loaded"),
-        ("0.5.18", "sglang-recovery-keeps-freed-full", "names 0 definitions, not one"),
+        ("0.5.18", "sglang-recovery-frees-locked-full", "names 0 definitions, not one"),
     ],
 )
 def test_a_mutant_that_a_release_has_no_code_for_is_one_clear_line(
