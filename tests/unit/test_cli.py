@@ -27,6 +27,11 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 Spoil = Callable[[str], Path]
 
 
+def hears_ctrl_c() -> None:
+    """In a child: the tests may run in the background of a shell, which makes its children deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run a command in an empty folder."""
@@ -225,6 +230,7 @@ def test_an_interrupted_campaign_reports(way: signal.Signals, tmp_path: Path) ->
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        preexec_fn=hears_ctrl_c,
     )
     assert process.stderr is not None
     assert re.fullmatch(r"staleloc: \d+ tapes, .+ divergent tapes\n", process.stderr.readline())
@@ -255,6 +261,7 @@ def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: S
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        preexec_fn=hears_ctrl_c,
     )
     while not (here / "pid").exists():
         time.sleep(0.02)
