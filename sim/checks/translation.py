@@ -128,13 +128,12 @@ def _why(step: Step, row: LocRow) -> str:
             f"{step.world.mapping.value_at(row.loc, row.stale_at)} at event {{{row.stale_at}}} by "
             f"[{row.stale_at}], the old answer served at event {{{step.index}}}"
         )
-    table = step.world.mapping.table
-    others = [loc for loc, swa in enumerate(table) if swa == row.actual and swa]
-    whose = f"full loc {others[0]}" if others else "a loc that was mapped to it earlier"
     if not row.actual:
         return (
             f"full loc {row.loc} has SWA slot {row.expected}; the answer at event {{{step.index}}} was that it has none"
         )
+    others = [loc for loc, swa in enumerate(step.world.mapping.table) if swa == row.actual]
+    whose = f"full loc {others[0]}" if others else "a loc that was mapped to it earlier"
     return (
         f"SWA slot {row.actual} is the translation of {whose}, served for full loc {row.loc} at event {{{step.index}}}"
     )

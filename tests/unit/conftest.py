@@ -1,13 +1,23 @@
-"""Hostile targets: code that a worker process runs before anything else, and that this process never sees."""
+"""What unit tests share: hostile targets, code that a worker process runs before anything else and that this process
+never sees; and scripts, run where staleloc is not."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+WITHOUT_US = """
+import runpy, sys
+sys.modules["staleloc"] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 _PROLOGUE = """
 import sys
@@ -34,3 +44,20 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         return tmp_path
 
     return spoil
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[str], tuple[int, str, str]]:
+    """Run a script in an empty folder, in an interpreter that cannot import staleloc."""
+
+    def call(text: str) -> tuple[int, str, str]:
+        path = tmp_path / "repro.py"
+        path.write_text(text, encoding="utf-8")
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        command = [sys.executable, "-I", "-c", WITHOUT_US, str(path)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=tmp_path / "empty", timeout=120, encoding="utf-8"
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return call

@@ -1,7 +1,5 @@
 """Stand-alone scripts: they show the bug without staleloc, and show nothing where there is none."""
 
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +19,6 @@ from staleloc.sim.mutate import load_builtin
 from staleloc.sim.repro import script
 from staleloc.sim.repro_helpers import find_release, lost_pages, wrong_grants, wrong_pages
 from staleloc.sim.tape import Tape
-
-WITHOUT_US = """
-import runpy, sys
-sys.modules["staleloc"] = None
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 HYBRID = Config(policy="memo", page_size=2, full_size=8, swa_size=8, layers=(SWA,), window=4)
 TOKENS = Config(policy="uncached", full_size=8, swa_size=8, layers=(FULL, SWA), window=2)
@@ -97,23 +88,6 @@ CASES = {
 """Mutant -> the line its script prints, and a cache and events that show the mutant."""
 
 Run = Callable[[str], tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Run a script in an empty folder, in an interpreter that cannot import staleloc."""
-
-    def call(text: str) -> tuple[int, str, str]:
-        path = tmp_path / "repro.py"
-        path.write_text(text, encoding="utf-8")
-        (tmp_path / "empty").mkdir(exist_ok=True)
-        command = [sys.executable, "-I", "-c", WITHOUT_US, str(path)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=tmp_path / "empty", timeout=120, encoding="utf-8"
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    return call
 
 
 def finding(mutant: str, config: Config, events: tuple[ev.Event, ...]) -> Finding:

@@ -24,13 +24,6 @@ from staleloc.sim.tape import Tape, dumps
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine
 
-WITHOUT_US = """
-import runpy, sys
-sys.modules["staleloc"] = None
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
 TOKENS = Config(level="engine", policy="uncached", full_size=8, swa_size=8, window=2)
 PAGES = replace(TOKENS, page_size=2)
 TIERS = replace(TOKENS, host_full_size=16, host_swa_size=16)
@@ -94,23 +87,6 @@ EVERY_EVENT = (
 )
 
 Run = Callable[[str], tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Run a script in an empty folder, in an interpreter that cannot import staleloc."""
-
-    def call(text: str) -> tuple[int, str, str]:
-        path = tmp_path / "repro.py"
-        path.write_text(text, encoding="utf-8")
-        (tmp_path / "empty").mkdir(exist_ok=True)
-        command = [sys.executable, "-I", "-c", WITHOUT_US, str(path)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=tmp_path / "empty", timeout=120, encoding="utf-8"
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    return call
 
 
 def finding(mutant: str) -> Finding:

@@ -38,8 +38,6 @@ class PythonTreeView:
     def __init__(self, tree: Any, kinds: Any) -> None:
         self._tree = tree
         self._kinds = kinds
-        # Releases number nodes through all trees of a process; names must not tell what was played before.
-        self._first: int = tree.root_node.id
 
     def inserted(self, tokens: Sequence[int]) -> None:
         """See `TreeView.inserted`. Keys can be read off the nodes."""
@@ -53,7 +51,7 @@ class PythonTreeView:
             full, swa = node.component_data[self._kinds.FULL], node.component_data[self._kinds.SWA]
             views.append(
                 NodeView(
-                    node=node.id - self._first,
+                    node=node.id,
                     parent=parent,
                     tokens=tuple(node.key.token_ids[: len(node.key)]),
                     full=_slots(full.value),
@@ -64,7 +62,7 @@ class PythonTreeView:
                     swa_locks=swa.lock_ref,
                 )
             )
-            stack.extend((child, node.id - self._first) for child in node.children.values())
+            stack.extend((child, node.id) for child in node.children.values())
         return views
 
 
