@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FULL", "LEVELS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = ["FEATURES", "FULL", "LEVELS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
 
 LEVELS = ("allocator", "engine")
+
+FEATURES = ("disagg", "spec", "graphs")
+"""What the engine level can have on top: disaggregated decode, speculative decode, captured graphs."""
 
 FULL = "full"
 SWA = "swa"
@@ -41,6 +44,7 @@ class Config:
         host_full_size: slots of the host's full pool, in tokens; 0 for no host tier.
         host_swa_size: slots of the host's SWA pool, in tokens.
         write_policy: when a node is copied to the host: ``"write_through"`` or ``"write_back"``.
+        features: which of `FEATURES` are in play, in their order; at the engine level only.
     """
 
     pool: str = "hybrid"
@@ -56,6 +60,7 @@ class Config:
     host_full_size: int = 0
     host_swa_size: int = 0
     write_policy: str = "write_through"
+    features: tuple[str, ...] = ()
 
     @property
     def full_pages(self) -> int:
@@ -101,6 +106,10 @@ class Config:
             raise ConfigError("at least one layer must be a sliding-window layer")
         if self.window < 1:
             raise ConfigError("window must be at least 1")
+        if self.features != tuple(name for name in FEATURES if name in self.features):
+            raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
+        if self.features and self.level != "engine":
+            raise ConfigError("features are of the engine level")
 
     def _check_host(self) -> None:
         if self.write_policy not in WRITE_POLICIES:

@@ -18,6 +18,7 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.levels import generate_tape
 from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from staleloc.sim.results import Budget, Found, Results
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.registry import parse, prepare
 from staleloc.sim.wire import divergence_from_json
@@ -37,7 +38,7 @@ class Campaign:
     Args:
         target: the target's name.
         mutant: a mutant's name, or None.
-        level: the level to fuzz at; see `Config.level`.
+        scope: what tapes are drawn from.
         progress: called with the results so far, every now and then, from a worker's thread.
     """
 
@@ -48,7 +49,7 @@ class Campaign:
         budget: Budget,
         workers: int,
         mutant: str | None = None,
-        level: str = "allocator",
+        scope: Scope = Scope(),  # noqa: B008 - frozen
         progress: Callable[[Results], None] = lambda results: None,
     ) -> None:
         self._target = target
@@ -56,7 +57,7 @@ class Campaign:
         self._budget = budget
         self._workers = workers
         self._mutant = mutant
-        self._level = level
+        self._scope = scope
         self._progress = progress
         self._lock = threading.Lock()
         self._chunks = itertools.count()
@@ -115,9 +116,11 @@ class Campaign:
     def _work(self) -> None:
         worker = WorkerProcess(self._target, self._mutant)
         try:
-            self._results.profiles = [profile for profile in worker.profiles if profile.level == self._level]
+            self._results.profiles = self._scope.of(worker.profiles)
             if not self._results.profiles:
-                raise TargetError(f"{self._target} cannot be driven at the {self._level} level")
+                raise TargetError(
+                    f"{self._target} cannot be driven at {self._scope} (see: staleloc targets show {self._target})"
+                )
             self._start_clock()
             while (chunk := self._next_chunk()) is not None:
                 worker = self._play(worker, chunk)
@@ -146,7 +149,7 @@ class Campaign:
         while tapes and not self._over:
             done = 0
             try:
-                for answer in worker.run(self._level, self._seed, tapes):
+                for answer in worker.run(self._scope, self._seed, tapes):
                     self._note(answer)
                     done += 1
                 return worker

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from staleloc.models.config import LEVELS
+from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.cli_targets import mutants, scenarios, targets
 from staleloc.sim.cli_text import help_alone, say, warn
 
@@ -30,8 +30,21 @@ _LEVEL_HELP = (
     f"[default: the mutant's, or {LEVELS[0]}]"
 )
 
+_FEATURES_HELP = (
+    f"What the engine level has on top: some of {', '.join(FEATURES)}, with commas. Each tape has one or more of them."
+)
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    names = tuple(name.strip() for name in value.split(",")) if value is not None else ()
+    unknown = [name for name in names if name not in FEATURES]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(FEATURES)}", ctx, param)
+    return names
 
 
 @click.group(
@@ -62,6 +75,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--first", is_flag=True, help="Stop at the first divergence.")
 @click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
+@click.option("--features", metavar="A,B", callback=_features, help=_FEATURES_HELP)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -84,6 +98,7 @@ def fuzz(
     first: bool,
     mutant: str | None,
     level: str | None,
+    features: tuple[str, ...],
     json_file: Path | None,
     repro_file: Path | None,
     folder: Path,
@@ -92,7 +107,7 @@ def fuzz(
     from staleloc.sim import cli_run
     from staleloc.sim.campaign import Budget
     from staleloc.sim.finding import Origin
-    from staleloc.sim.targets.registry import level_of
+    from staleloc.sim.targets.registry import scope_of
 
     if tapes is not None and seconds is not None:
         raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
@@ -101,7 +116,7 @@ def fuzz(
     if tapes is None and seconds is None:
         seconds = DEFAULT_SECONDS
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, level=level_of(mutant, level))
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, features))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
 
 

@@ -17,6 +17,7 @@ from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.keep import check_file, check_folder, save, write
 from staleloc.sim.progress import progress
 from staleloc.sim.report import render
+from staleloc.sim.scope import Scope
 from staleloc.sim.summary import Summary
 from staleloc.sim.targets.release import release_of
 
@@ -124,7 +125,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
             tapes=times,
             events=played.events,
             seconds=played.seconds,
-            profiles=[profile for profile in played.profiles if profile.level == tape.config.level],
+            profiles=Scope(tape.config.level, tape.config.features).of(played.profiles),
             seen=played.seen,
             diverged=times - played.verdicts[None],
         )

@@ -77,7 +77,8 @@ def show_target(spec: str) -> None:
         profiles, stand_ins = worker.profiles, worker.stand_ins
     lines = [spec]
     for profile in profiles:
-        lines += ["", f"{profile.pool} pool, {profile.level} level", *columns(_facts(profile))]
+        also = f" with {' and '.join(profile.features)}" if profile.features else ""
+        lines += ["", f"{profile.pool} pool, {profile.level} level{also}", *columns(_facts(profile))]
     for kind, words in (("replaced", "replaced, because it needs a GPU"), ("given", "answered for stubbed modules")):
         if stand_ins[kind]:
             lines += ["", words, *columns(stand_ins[kind])]

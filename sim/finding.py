@@ -6,10 +6,10 @@ import shlex
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
-from staleloc.models.config import LEVELS
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import AllocExtendSwaTail
 from staleloc.sim.explain import fact, sentence
+from staleloc.sim.scope import Scope
 from staleloc.sim.shrink import Shrunk
 from staleloc.sim.tape import Tape
 
@@ -35,7 +35,7 @@ class Origin:
         seed: seed of the campaign; None for a replay, like
         index: the tape's number in the campaign.
         tape: what `staleloc replay` was given, or None.
-        level: the level fuzzed at; see `Config.level`.
+        scope: what the campaign drew from.
     """
 
     target: str
@@ -44,7 +44,7 @@ class Origin:
     seed: int | None = None
     index: int | None = None
     tape: str | None = None
-    level: str = "allocator"
+    scope: Scope = Scope()  # noqa: RUF009 - frozen
 
     @property
     def again(self) -> str:
@@ -55,8 +55,7 @@ class Origin:
         else:
             assert self.index is not None
             words += ["fuzz", "--target", self.target, "--seed", str(self.seed), "--tapes", str(self.index + 1)]
-            if self.level != LEVELS[0]:
-                words += ["--level", self.level]
+            words += self.scope.options
         if self.mutant is not None:
             words += ["--mutant", self.mutant]
         return shlex.join(words)

@@ -12,8 +12,9 @@ __all__ = ["fitted", "profile_of"]
 
 
 def profile_of(config: Config, profiles: Iterable[Profile]) -> Profile | None:
-    """The profile for a cache's level and pool, with its policy if there is one."""
-    fitting = [it for it in profiles if (it.level, it.pool) == (config.level, config.pool)]
+    """The profile for a cache's level, features and pool, with its policy if there is one."""
+    wanted = (config.level, config.features, config.pool)
+    fitting = [it for it in profiles if (it.level, it.features, it.pool) == wanted]
     return next((it for it in fitting if config.policy in it.policies), fitting[0] if fitting else None)
 
 

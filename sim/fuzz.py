@@ -51,7 +51,7 @@ def find(
     progress: Progress | None = None,
     keep: Callable[[Finding], object] = lambda finding: None,
 ) -> Outcome:
-    """Run the campaign that `origin` says (target, mutant, level, seed) and shrink what it found.
+    """Run the campaign that `origin` says (target, mutant, scope, seed) and shrink what it found.
 
     Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome, and was
     given to `keep` one by one as soon as it was there.
@@ -61,7 +61,7 @@ def find(
     """
     show = progress or Progress()
     seed = origin.seed or 0
-    campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.level, show.campaign)
+    campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.scope, show.campaign)
     results = campaign.run()
     outcome = Outcome(results)
     signatures = set()

@@ -54,8 +54,8 @@ def save(finding: Finding, folder: Path) -> Path:
     parts = [origin.target]
     if origin.mutant is not None:
         parts.append(origin.mutant)
-    if origin.level != LEVELS[0]:
-        parts.append(origin.level)
+    if origin.scope.level != LEVELS[0]:
+        parts += [origin.scope.level, *origin.scope.features]
     parts += [f"seed{origin.seed}", f"tape{origin.index}", finding.divergence.kind]
     path = folder / f"{'-'.join(map(_plain, parts))}.json"
     try:

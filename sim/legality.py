@@ -69,11 +69,13 @@ def find_violation(
     tape: Tape, profiles: Sequence[Profile], name: str = "this target"
 ) -> tuple[Profile, None] | tuple[None, str]:
     """The profile under which a tape may be played, or why there is none; `name` is the target's in the reason."""
-    level = tape.config.level
+    level, features = tape.config.level, tape.config.features
     levels = sorted({profile.level for profile in profiles})
     if level not in levels:
         return None, f"this is an {level}-level tape; {name} can be driven at the {' and '.join(levels)} level only"
-    profiles = [profile for profile in profiles if profile.level == level]
+    profiles = [profile for profile in profiles if (profile.level, profile.features) == (level, features)]
+    if not profiles:
+        return None, f"this is a tape with {' and '.join(features) or 'no features'}, and {name} cannot be driven so"
     reasons = [unfit(tape.config, profile) for profile in profiles]
     if None not in reasons:
         return None, "; ".join(reason for reason in reasons if reason)

@@ -71,6 +71,7 @@ class Mutant:
         events: kinds of the events it takes to show it, beside allocations and forwards.
         releases: for SGLang, a version specifier of the releases whose source the edits fit.
         level: `Config.level` at which it shows.
+        features: `Config.features` with which it shows.
     """
 
     name: str
@@ -82,10 +83,12 @@ class Mutant:
     events: tuple[str, ...] = ()
     releases: str = ""
     level: str = "allocator"
+    features: tuple[str, ...] = ()
 
     def profiles(self, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
         """Those of a target's profiles with which the mutant shows, cut down to its policies."""
-        fitting = (profile for profile in profiles if (profile.level, profile.pool) == (self.level, self.pool))
+        wanted = (self.level, self.features, self.pool)
+        fitting = (it for it in profiles if (it.level, it.features, it.pool) == wanted)
         cut = (replace(p, policies=tuple(name for name in p.policies if name in self.policies)) for p in fitting)
         return tuple(profile for profile in cut if profile.policies)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import profile_from_json
 
@@ -96,14 +97,14 @@ class WorkerProcess:
         self.profiles: list[Profile] = [profile_from_json(profile) for profile in opened["profiles"]]
         self.stand_ins: dict[str, list[list[str]]] = opened["stand_ins"]
 
-    def run(self, level: str, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
-        """Play generated tapes of a level; one answer each, in order.
+    def run(self, scope: Scope, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
+        """Play generated tapes; one answer each, in order.
 
         Raises:
             WorkerDied, WorkerHung: at the tape after the last answer.
             TargetError: the harness cannot drive this target.
         """
-        self._send({"op": "run", "level": level, "seed": seed, "tapes": tapes})
+        self._send({"op": "run", "level": scope.level, "features": scope.features, "seed": seed, "tapes": tapes})
         for _ in tapes:
             yield self._receive(self._answer_seconds)
 

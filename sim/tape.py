@@ -70,12 +70,14 @@ def to_json(tape: Tape) -> dict[str, Any]:
 
 
 def _config(config: Config) -> dict[str, object]:
-    """The config's fields, less those of the engine level in a tape of the allocator level."""
+    """The config's fields, less those of the engine level in a tape of the allocator level, and no empty features."""
     values = asdict(config)
-    return values if config.level == "engine" else {name: values[name] for name in values if name not in _ENGINE_ONLY}
+    left_out = set() if config.level == "engine" else _ENGINE_ONLY
+    left_out |= set() if config.features else {"features"}
+    return {name: values[name] for name in values if name not in left_out}
 
 
-_ENGINE_ONLY = frozenset({"level", "host_full_size", "host_swa_size", "write_policy"})
+_ENGINE_ONLY = {"level", "host_full_size", "host_swa_size", "write_policy"}
 
 
 def dumps(tape: Tape) -> str:

@@ -5,7 +5,7 @@ workers, and what reaches the campaign is lines of JSON. Standard output belongs
 engine's own output goes to standard error.
 
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
-``{"op": "run", "level": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
+``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
 ``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}``.
 """
 
@@ -23,8 +23,10 @@ from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.fitting import profile_of
 from staleloc.sim.legality import find_violation
 from staleloc.sim.levels import generate_tape, play_tape
+from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape, TapeError, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
@@ -52,11 +54,11 @@ class _Session:
         return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        profiles = [profile for profile in self.profiles if profile.level == request["level"]]
+        profiles = Scope(request["level"], tuple(request["features"])).of(self.profiles)
         for index in request["tapes"]:
             tape = generate_tape(seeded(request["seed"], index), profiles)
-            drawn = tape.config
-            profile = next(it for it in profiles if it.pool == drawn.pool and drawn.policy in it.policies)
+            profile = profile_of(tape.config, profiles)
+            assert profile is not None
             verdict = play_tape(tape, self.target, profile)
             yield {"tape": index, "place": _place(tape, verdict.divergence), **_verdict(verdict)}
 

@@ -58,6 +58,7 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
         host_full_size=host_full * size,
         host_swa_size=host_swa * size,
         write_policy=choices.pick(WRITE_POLICIES) if host else WRITE_POLICIES[0],
+        features=profile.features,
     )
 
 

@@ -43,6 +43,7 @@ class Profile:
         host: at the engine level, whether there can be a host tier.
         small_host: host pools may be as small as one likes. Where not, each must be larger than its
             device pool (SGLang's ``memory_pool_host`` asserts it up to 0.5.14).
+        features: what is in play when it is driven this way; see `Config.features`.
     """
 
     pool: str
@@ -58,6 +59,7 @@ class Profile:
     level: str = "allocator"
     host: bool = False
     small_host: bool = False
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

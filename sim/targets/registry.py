@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from staleloc.models.config import LEVELS
+from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import Profile, Target, TargetError
 
-__all__ = ["TargetSpec", "level_of", "open_target", "parse", "prepare", "select_profiles"]
+__all__ = ["TargetSpec", "open_target", "parse", "prepare", "scope_of", "select_profiles"]
 
 
 @dataclass(frozen=True)
@@ -99,18 +100,24 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
     return chosen
 
 
-def level_of(mutant: str | None, level: str | None) -> str:
-    """The level to fuzz at: the one asked for, or else the one at which the mutant shows.
+def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()) -> Scope:
+    """What to draw from: what was asked for, or else where the mutant shows. Features imply the engine level.
 
     Raises:
-        TargetError: the mutant shows at another level than the one asked for.
+        TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
     """
+    ordered = tuple(name for name in FEATURES if name in features)
     known = MUTANTS.get(mutant or "")
-    if known is None:
-        return level or LEVELS[0]
-    if level not in (None, known.level):
-        raise TargetError(f"mutant {mutant} shows at the {known.level} level; leave out --level {level}")
-    return known.level
+    if known is not None:
+        if level not in (None, known.level):
+            raise TargetError(f"mutant {mutant} shows at the {known.level} level; leave out --level {level}")
+        if ordered and known.features != ordered:
+            shows = f"with --features {','.join(known.features)}" if known.features else "without features"
+            raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
+        return Scope(known.level, known.features)
+    if ordered and level == LEVELS[0]:
+        raise TargetError(f"--features go with --level engine; leave out --level {level}")
+    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered)
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:

@@ -14,6 +14,7 @@ import pytest
 
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
 
 SEEDS = range(20)
@@ -24,7 +25,7 @@ CLEAN_BUDGET = BUDGET if LONG else 10_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "engine")]
 
-PROFILES = [profile for profile in BuiltinEngine.profiles if profile.level == "engine"]
+PROFILES = Scope("engine").of(BuiltinEngine.profiles)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,6 +14,7 @@ import torch
 from engine_play import Play
 
 from staleloc.models.config import Config
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import load
@@ -63,7 +64,7 @@ def plays(
 def life(release: Release) -> dict[str, Any]:
     """One request after the other, with every event, on each tree core and host tier."""
     target = load(release)
-    profiles = [profile for profile in target.profiles if profile.level == "engine"]
+    profiles = Scope("engine").of(target.profiles)
     lives = {}
     for profile in profiles:
         for policy in profile.policies:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from staleloc.models.config import FULL, SWA, Config
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import V_MARK, Batch, Profile, TargetError
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import SglangTarget, load
@@ -18,7 +19,7 @@ from staleloc.sim.targets.sglang.target import SglangTarget, load
 def smoke(release: Release) -> dict[str, Any]:
     """Every event the release can do, at every page size, in contract and with the expected outcome."""
     target = load(release)
-    profiles = [profile for profile in target.profiles if profile.level == "allocator"]
+    profiles = Scope().of(target.profiles)
     for profile in profiles:
         for page_size in profile.page_sizes:
             _life_of_a_request(target, profile, page_size)

@@ -9,6 +9,7 @@ import pytest
 from staleloc.sim.campaign import Budget, Campaign
 from staleloc.sim.finding import Origin
 from staleloc.sim.fuzz import find
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {
@@ -73,7 +74,7 @@ def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Call
     """A campaign over whole requests finds each known bug of the release's tree and host tier."""
     available(target)
     tapes, incidents = SHIPPED_ENGINE[target]
-    found = Campaign(target, 0, Budget(tapes=tapes), workers=2, level="engine").run().found
+    found = Campaign(target, 0, Budget(tapes=tapes), workers=2, scope=Scope("engine")).run().found
     shown = {(one.divergence.kind, one.divergence.check) for one in found}
     assert set(incidents.values()) <= shown
 
@@ -82,4 +83,4 @@ def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Call
 def test_fixed_engines_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """On releases with all known fixes the same search finds nothing, on either tree core."""
     available(target)
-    assert Campaign(target, 0, Budget(tapes=96), workers=2, level="engine").run().found == []
+    assert Campaign(target, 0, Budget(tapes=96), workers=2, scope=Scope("engine")).run().found == []

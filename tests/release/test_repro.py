@@ -13,6 +13,7 @@ from staleloc.sim.engine import events as ee
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.judge import Player
 from staleloc.sim.repro import script
+from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -101,7 +102,7 @@ def found(spec: str, tape: Tape) -> Finding:
     with Player(spec) as player:
         divergence = player.play(tape)
     assert divergence is not None
-    return Finding(Origin(spec, seed=0, index=0, level=tape.config.level), tape, divergence)
+    return Finding(Origin(spec, seed=0, index=0, scope=Scope(tape.config.level)), tape, divergence)
 
 
 def gives_up(done: subprocess.CompletedProcess[str], *words: str) -> bool:

@@ -13,6 +13,7 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.judge import Player
 from staleloc.sim.levels import generate_tape
 from staleloc.sim.repair import repair
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 Probe = Callable[..., dict[str, Any]]
@@ -72,7 +73,7 @@ def test_a_campaign_draws_both_trees(available: Callable[[str], Release], versio
     """Half of the tapes are for the legacy tree, none of them with a host tier."""
     available(f"sglang=={version}")
     with Player(f"sglang=={version}") as player:
-        profiles = [profile for profile in player.profiles if profile.level == "engine"]
+        profiles = Scope("engine").of(player.profiles)
     configs = [generate_tape(seeded(0, index), profiles).config for index in range(60)]
     legacy = [config for config in configs if config.policy == "swa-radix"]
     assert 20 <= len(legacy) <= 40

@@ -13,6 +13,7 @@ import torch
 from staleloc.models.config import Config
 from staleloc.sim.engine.drive import drive_engine
 from staleloc.sim.engine.events import Admit, Arrive, Checkpoint, Decode, Evict, Prefill
+from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.sglang.engine_batch import hold
 from staleloc.sim.targets.sglang.fetch import Release, resolve
@@ -81,7 +82,7 @@ def evict_first(release: Release) -> dict[str, Any]:
 def names(release: Release) -> dict[str, Any]:
     """On each tree of the release, the nodes' names after the tape, twice."""
     target: SglangTarget = load(release)
-    policies = [it for profile in target.profiles if profile.level == "engine" for it in profile.policies]
+    policies = [it for profile in Scope("engine").of(target.profiles) for it in profile.policies]
     told: dict[str, list[list[int]]] = {policy: [] for policy in policies}
     for policy in policies * 2:
         drive_engine(Tape(replace(CONFIG, policy=policy), TAPE.events), target)

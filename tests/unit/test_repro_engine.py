@@ -20,6 +20,7 @@ from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
 from staleloc.sim.repro import script
+from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape, dumps
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine
@@ -93,13 +94,15 @@ def finding(mutant: str) -> Finding:
     _, config, events = CASES[mutant]
     divergence = drive_engine(Tape(config, events), load_builtin(MUTANTS[mutant])).divergence
     assert divergence is not None
-    return Finding(Origin("builtin", mutant=mutant, seed=0, index=0, level="engine"), Tape(config, events), divergence)
+    return Finding(
+        Origin("builtin", mutant=mutant, seed=0, index=0, scope=Scope("engine")), Tape(config, events), divergence
+    )
 
 
 def silent(config: Config, events: tuple[Event, ...], kind: str, check: str, event: int) -> Finding:
     """A finding on the clean target, made up."""
     made_up = Divergence(kind, check, event, "made up")
-    return Finding(Origin("builtin", seed=0, index=0, level="engine"), Tape(config, events), made_up)
+    return Finding(Origin("builtin", seed=0, index=0, scope=Scope("engine")), Tape(config, events), made_up)
 
 
 @pytest.mark.parametrize("mutant", CASES)

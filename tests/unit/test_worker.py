@@ -19,6 +19,7 @@ from staleloc.sim.events import Alloc, Clear, CpuCopy, Free
 from staleloc.sim.generate import generate
 from staleloc.sim.judge import Player, Unplayable
 from staleloc.sim.process import WorkerDied, WorkerProcess
+from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape, dumps
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine, BuiltinTarget
@@ -32,7 +33,7 @@ TAPE = Tape(Config(policy="memo"), (Alloc(0, 1), Clear()))
 def answers(tapes: range = range(6), mutant: str | None = None) -> list[dict[str, object]]:
     """What a worker says about some tapes of seed 0."""
     with WorkerProcess("builtin", mutant) as worker:
-        return list(worker.run("allocator", 0, list(tapes)))
+        return list(worker.run(Scope(), 0, list(tapes)))
 
 
 def gone(pid: int) -> bool:
