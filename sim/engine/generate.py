@@ -6,6 +6,7 @@ really collide. Whether a step succeeds is the target's affair; the author assum
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,8 @@ def generate_engine(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 
 
 def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
-    profile = choices.pick(profiles)
+    # A tree without a host tier is the older one of a release that has two.
+    profile = profiles[choices.weighted([3 if it.host else 1 for it in profiles])]
     size = choices.pick(profile.page_sizes)
     full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
     swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
@@ -82,25 +84,36 @@ class _Author:
     """Writes the next event: mostly the next step of some request, sometimes something else.
 
     Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
-    prompt is in), and how often it is given up between two chunks, its load-back perhaps still queued (`hasty`).
+    prompt is in), how often it is given up between two chunks, its load-back perhaps still queued (`hasty`),
+    how often a prompt is a known one again (`returning`), and how often traffic pauses (`lulls`).
     """
 
     def __init__(self, choices: Choices, config: Config) -> None:
         self.choices = choices
         self.size = config.page_size
         self.pages = config.full_pages
-        self.most = max(2, min(MAX_TOKENS // 2, config.full_size * 2 // 3))
+        # Whole pages a prompt goes on by, at most; with the second, few prompts fill the device.
+        self.growth = choices.pick((3, 3, self.pages))
+        self.most = max(2, min(MAX_TOKENS // 2, config.full_size * choices.pick((2, 2, 3)) // 3))
         self.drafts: dict[int, _Draft] = {}
         self.prompts: list[tuple[int, ...]] = []
-        self.requests = choices.pick((2, 3, 4, 6))
+        self.planned: deque[Event] = deque()
+        self.requests = choices.pick((1, 2, 3, 4, 6))
+        self.alphabet = choices.pick((2, 2, 5))
         self.chunk = choices.pick((1, 2, 3)) * self.size
         self.leaving = choices.pick((3, 15, 40))
         self.hasty = choices.pick((0, 0, 5, 25))
+        self.returning = choices.pick((0, 30, 70))
+        self.lulls = choices.pick((0, 2, 5)) if config.host_full_size else 0
         kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.host_full_size or kind not in _OF_HOST)]
         self.kinds = kinds or [ee.Decode.kind]
 
     def event(self) -> Event:
         """The next event."""
+        if not self.planned and self.lulls and self.choices.chance(self.lulls):
+            self.plan_lull()
+        if self.planned:
+            return self.planned.popleft()
         if self.choices.chance(60):
             return self.step(self.choices.integer(0, self.requests - 1))
         weights = [_WEIGHTS[kind] for kind in self.kinds]
@@ -132,22 +145,43 @@ class _Author:
         return ee.Decode((number,), self.token())
 
     def token(self) -> int:
-        return self.choices.integer(1, 2)
+        return self.choices.integer(1, self.alphabet)
 
     def prompt(self) -> tuple[int, ...]:
         """A new prompt; most go on from a part of an earlier one."""
+        if self.prompts and self.choices.chance(self.returning):
+            return self.known_prompt()
         tokens: tuple[int, ...] = ()
         if self.prompts and self.choices.chance(85):
             tokens = self.choices.pick(self.prompts)
             if self.choices.chance(40):
                 tokens = tokens[: self.choices.integer(1, len(tokens))]
-        for _ in range(self.choices.integer(0, 3)):
+        for _ in range(self.choices.integer(0, self.growth)):
             tokens += (self.token(),) * self.size
         tokens += (self.token(),) * self.choices.integer(0, max(1, self.size - 1))
         tokens = (tokens or (self.token(),))[: self.most]
         tokens = tokens if len(tokens) > 1 else tokens * 2
         self.prompts.append(tokens)
         return tokens
+
+    def known_prompt(self) -> tuple[int, ...]:
+        """An earlier prompt again, or whole pages of its start and one more token."""
+        known = self.choices.pick(self.prompts)
+        pages = len(known) // self.size
+        if pages and self.choices.chance(50):
+            return known[: self.choices.integer(1, pages) * self.size] + (self.token(),)
+        return known
+
+    def plan_lull(self) -> None:
+        """All requests leave, all that is cached goes to the host, and known prompts come back at once."""
+        for number in sorted(self.drafts):
+            draft = self.drafts.pop(number)
+            self.planned += [ee.Checkpoint(number)] * draft.unsaved
+            self.planned.append(ee.Finish(number) if draft.computed >= len(draft.tokens) else ee.Abort(number))
+        self.planned += [ee.Evict(self.pages * self.size, self.pages * self.size), ee.TransferDone(2 * self.pages)]
+        for number in range(min(self.requests, 3)):
+            draft = self.drafts[number] = _Draft(self.known_prompt() if self.prompts else self.prompt(), admitted=True)
+            self.planned += [ee.Arrive(number, draft.tokens), ee.Admit(number)]
 
     def any_request(self) -> int:
         return self.choices.pick(sorted(self.drafts)) if self.drafts else 0

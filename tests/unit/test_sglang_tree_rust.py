@@ -41,7 +41,7 @@ def test_a_key_is_known_from_the_insert_and_kept_over_a_split() -> None:
     view = RustTreeView(core, KINDS, None)
     core.lines = ["   [2] 3 full_lock=1 Full=yes"]
     core.values = {(2, 0): [5, 6, 7], (2, 1): [1, 2, 3]}
-    view.inserted([10, 11, 12, 99])
+    view.walked([10, 11, 12, 99])
     assert [(node.tokens, node.full, node.swa) for node in view.nodes()] == [((10, 11, 12), (5, 6, 7), (1, 2, 3))]
     core.lines = [
         "   [3] 1 full_lock=2 Full=yes",
@@ -49,7 +49,7 @@ def test_a_key_is_known_from_the_insert_and_kept_over_a_split() -> None:
         "     [4] 2 full_lock=0 Full=no",
     ]
     core.values = {(3, 0): [5], (2, 0): [6, 7]}
-    view.inserted([10, 20, 21])
+    view.walked([10, 20, 21])
     nodes = view.nodes()
     assert [(node.node, node.parent, node.tokens) for node in nodes] == [
         (3, None, (10,)), (2, 3, (11, 12)), (4, 3, (20, 21)),
@@ -58,6 +58,17 @@ def test_a_key_is_known_from_the_insert_and_kept_over_a_split() -> None:
     assert nodes[0].swa is None
     core.lines = ["   [3] 1 full_lock=2 Full=yes"]
     assert [node.tokens for node in view.nodes()] == [(10,)]
+
+
+def test_a_match_may_split_a_node_whose_other_half_is_evicted_at_once() -> None:
+    """The half that stays has a new number and no descendant that tells its key: the prompt does."""
+    core = Core()
+    view = RustTreeView(core, KINDS, None)
+    core.lines = ["   [2] 3 full_lock=0 Full=yes"]
+    view.walked([10, 11, 12])
+    core.lines = ["   [3] 2 full_lock=1 Full=yes"]
+    view.walked([10, 11, 20])
+    assert [(node.node, node.tokens) for node in view.nodes()] == [(3, (10, 11))]
 
 
 def test_a_key_that_was_never_inserted_is_an_error() -> None:

@@ -71,6 +71,7 @@ class EngineDriver:
             return None
         entry = self._release.request(request, tokens)
         loaded = self._release.admit(self.tree, entry)
+        self._view.walked(tokens)
         if self._host is not None:
             self._host.start_loading()
         if loaded is None:
@@ -177,7 +178,7 @@ class EngineDriver:
             self._release.unlock(self.tree, entry)
 
     def _inserted(self, entry: Any) -> None:
-        self._view.inserted([*entry.origin_input_ids, *entry.output_ids])
+        self._view.walked([*entry.origin_input_ids, *entry.output_ids])
         if self._host is not None:
             self._host.submit()
 

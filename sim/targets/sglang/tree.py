@@ -16,8 +16,9 @@ __all__ = ["PythonTreeView", "TreeView", "in_rust", "view"]
 class TreeView(Protocol):
     """Looks at one tree and changes nothing."""
 
-    def inserted(self, tokens: Sequence[int]) -> None:
-        """A key with these tokens, or with the first pages of them, was inserted just now."""
+    def walked(self, tokens: Sequence[int]) -> None:
+        """A key with these tokens, or with the first pages of them, was inserted or matched just now: what is new is
+        part of it."""
 
     def nodes(self) -> list[NodeView]:
         """Every node, parents before children."""
@@ -39,8 +40,8 @@ class PythonTreeView:
         self._tree = tree
         self._kinds = kinds
 
-    def inserted(self, tokens: Sequence[int]) -> None:
-        """See `TreeView.inserted`. Keys can be read off the nodes."""
+    def walked(self, tokens: Sequence[int]) -> None:
+        """See `TreeView.walked`. Keys can be read off the nodes."""
 
     def nodes(self) -> list[NodeView]:
         """See `TreeView.nodes`."""

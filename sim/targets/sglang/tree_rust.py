@@ -4,7 +4,7 @@ A printed line has a node's number, the length of its key, its place, and its fu
 asked for by number: those on the device directly, those on the host as what a backup from there to storage
 would read. Such a backup names pages by hashes, which a tree without storage lacks until it is asked to fill
 them in; nothing else uses them. A key cannot be seen; but the path to the end of a node never changes while
-the node lives, and a node is made by inserting a key that is known or by splitting one. So paths are kept by
+the node lives, and a node is made by inserting a key or by splitting one that a key ends in. So paths are kept by
 number.
 """
 
@@ -49,7 +49,7 @@ def printed(write: Callable[[], object]) -> str:
 
 
 class RustTreeView:
-    """Looks at one tree. `inserted` must be called after every event that inserts.
+    """Looks at one tree. `walked` must be called after every event that inserts or matches.
 
     Args:
         core: the release's ``RustUnifiedTreeCore``.
@@ -63,8 +63,9 @@ class RustTreeView:
         self._storage = storage
         self._paths: dict[int, tuple[int, ...]] = {}
 
-    def inserted(self, tokens: Sequence[int]) -> None:
-        """A key with these tokens, or with the first pages of them, was inserted just now."""
+    def walked(self, tokens: Sequence[int]) -> None:
+        """A key with these tokens, or with the first pages of them, was inserted or matched just now: what is new is
+        part of it."""
         self._resolve(self._lines(), tuple(tokens))
 
     def nodes(self) -> list[NodeView]:

@@ -27,8 +27,8 @@ class SwaTreeView:
         # The release numbers nodes through all trees of a process; names must not tell what was played before.
         self._first: int = tree.root_node.id
 
-    def inserted(self, tokens: Sequence[int]) -> None:
-        """See `TreeView.inserted`. Keys can be read off the nodes."""
+    def walked(self, tokens: Sequence[int]) -> None:
+        """See `TreeView.walked`. Keys can be read off the nodes."""
 
     def nodes(self) -> list[NodeView]:
         """See `TreeView.nodes`. There is no host tier."""
