@@ -56,6 +56,7 @@ ENGINE_SITUATIONS: dict[str, str] = {
     "recovered_in_part": "a tombstone was split where a request's SWA rows begin, and its end recovered",
     "node_evicted": "a node left the device and lived on on the host",
     "host_evicted": "a node gave up its slots on the host",
+    "host_short": "a write-back eviction had more to save than the host had free",
     "window_evicted_running": "a running request gave up SWA slots",
     "deduplicated": "a request's row went over to slots that the tree had already",
     "offload_in_flight": "a copy to the host was in flight",

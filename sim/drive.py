@@ -15,6 +15,7 @@ from staleloc.sim.checks import EARLY, LATE, Check, Step
 from staleloc.sim.checks.contents import sweep
 from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.patience import Stuck, hang, patience
 from staleloc.sim.perform import ADOPTS, CALLS
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, Target
@@ -37,13 +38,17 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
     target.build(tape.config)
     divergence = None
     index = -1
-    for index, event in enumerate(tape.events):
-        world.now = index
-        divergence = _play(Step(index, event, world, target))
-        if divergence is not None:
-            break
-    else:
-        divergence = _last_look(Step(index, ev.EndForward(), world, target)) if tape.events else None
+    try:
+        with patience(world, tape.config.full_size):
+            for index, event in enumerate(tape.events):
+                world.now = index
+                divergence = _play(Step(index, event, world, target))
+                if divergence is not None:
+                    break
+            else:
+                divergence = _last_look(Step(index, ev.EndForward(), world, target)) if tape.events else None
+    except Stuck:
+        divergence = hang(index, tape.events[index])
     world.seen["cache_hit"] += target.cache_hits()
     return Verdict(divergence, index + 1, +world.seen)
 

@@ -25,7 +25,7 @@ __all__ = ["Outcome", "find"]
 HANG_SECONDS = 3.0
 """How long a candidate may take when the bug is that the target does not come back, and"""
 
-HANG_CANDIDATES = 100
+HANG_CANDIDATES = 200
 """how many are tried."""
 
 
@@ -79,6 +79,11 @@ def find(
     return outcome
 
 
+def _took_the_process(divergence: Divergence) -> bool:
+    """Whether it is a hang for which the process had to be killed."""
+    return divergence.kind == "hang" and divergence.event < 0
+
+
 class _Shrinker:
     """Shrinks one found tape after the other, in as few processes as it takes."""
 
@@ -103,7 +108,7 @@ class _Shrinker:
 
     def _shrink(self, found: Found) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"
-        player = self._player("hang") if hangs else self._player("shrink")
+        player = self._player("hang") if _took_the_process(found.divergence) else self._player("shrink")
         profile = profile_of(found.tape.config, self._results.profiles)
         assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
@@ -112,9 +117,10 @@ class _Shrinker:
         return shrunk, time.monotonic() - started
 
     def again(self, shrunk: Shrunk) -> Divergence | None:
-        """What the tape comes to in a process that has not seen what led to it. Hangs are taken on trust."""
+        """What the tape comes to in a process that has not seen what led to it. What takes the process along
+        is taken on trust."""
         try:
-            if not self._interrupted and shrunk.divergence.kind != "hang":
+            if not self._interrupted and not _took_the_process(shrunk.divergence):
                 return self._player("confirm").play(shrunk.tape)
         except KeyboardInterrupt:
             self._interrupted = True

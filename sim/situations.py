@@ -67,7 +67,7 @@ _ALSO: dict[str, Callable[[Profile], bool]] = {
 
 _HOSTED = frozenset(
     {
-        *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted"),
+        *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted", "host_short"),
         *("offload_in_flight", "freed_beside_flight", "forward_over_flight"),
     }
 )

@@ -9,6 +9,7 @@ from staleloc.sim.engine.checks import ENGINE_CHECKS
 from staleloc.sim.engine.notice import Noticer
 from staleloc.sim.engine.play import PLAY
 from staleloc.sim.engine.step import EngineStep
+from staleloc.sim.patience import Stuck, hang, patience
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.engine import EngineTarget
 from staleloc.sim.verdict import Verdict
@@ -27,11 +28,15 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
     target.build(tape.config)
     divergence = None
     index = -1
-    for index, event in enumerate(tape.events):
-        world.now = index
-        divergence = _play(EngineStep(index, event, world, target), noticer)
-        if divergence is not None:
-            break
+    try:
+        with patience(world, tape.config.full_size):
+            for index, event in enumerate(tape.events):
+                world.now = index
+                divergence = _play(EngineStep(index, event, world, target), noticer)
+                if divergence is not None:
+                    break
+    except Stuck:
+        divergence = hang(index, tape.events[index])
     return Verdict(divergence, index + 1, +world.seen)
 
 

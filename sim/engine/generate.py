@@ -92,9 +92,9 @@ class _Author:
         self.choices = choices
         self.size = config.page_size
         self.pages = config.full_pages
-        # Whole pages a prompt goes on by, at most; with the second, few prompts fill the device.
-        self.growth = choices.pick((3, 3, self.pages))
-        self.most = max(2, min(MAX_TOKENS // 2, config.full_size * choices.pick((2, 2, 3)) // 3))
+        large = choices.chance(40)  # prompts of which one or two fill the device
+        self.growth = self.pages if large else 3
+        self.most = max(2, min(MAX_TOKENS // 2, config.full_size if large else config.full_size * 2 // 3))
         self.drafts: dict[int, _Draft] = {}
         self.prompts: list[tuple[int, ...]] = []
         self.planned: deque[Event] = deque()
@@ -169,7 +169,7 @@ class _Author:
         known = self.choices.pick(self.prompts)
         pages = len(known) // self.size
         if pages and self.choices.chance(50):
-            return known[: self.choices.integer(1, pages) * self.size] + (self.token(),)
+            return (*known[: self.choices.integer(1, pages) * self.size], self.token())
         return known
 
     def plan_lull(self) -> None:

@@ -53,9 +53,9 @@ def _prefill(step: EngineStep, event: ee.Prefill) -> bool:
         return False
     start = request.computed
     count = min(event.count, request.prompt - start)
-    queued = step.target.pending()
+    judged = _judged(step)
     if step.target.prefill(event.request, count) is None:
-        _refuse(step, [(event.request, start, start + count)], queued)
+        _refuse(step, [(event.request, start, start + count)], judged)
         return True
     step.world.computed(event.request, count)
     _forward(step, [Written(event.request, start, start + count)])
@@ -71,9 +71,9 @@ def _decode(step: EngineStep, event: ee.Decode) -> bool:
     if not ready:
         return False
     spans = [Written(number, (start := step.world.requests[number].computed), start + 1) for number in ready]
-    queued = step.target.pending()
+    judged = _judged(step)
     if step.target.decode(ready, [event.token] * len(ready)) is None:
-        _refuse(step, [(span.request, span.start, span.stop) for span in spans], queued)
+        _refuse(step, [(span.request, span.start, span.stop) for span in spans], judged)
         return True
     for number in ready:
         step.world.append(number, event.token)
@@ -82,11 +82,24 @@ def _decode(step: EngineStep, event: ee.Decode) -> bool:
     return True
 
 
-def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], queued: int) -> None:
-    """The target found no room, with so many transfers queued before it looked."""
+def _judged(step: EngineStep) -> bool:
+    """Whether the eviction that comes now must give all that nobody locks. What a queued transfer pins may stay, and
+    so may what a write-back finds no room for on the host."""
+    if step.target.pending():
+        return False
+    if step.world.config.host_full_size and step.world.config.write_policy == "write_back":
+        room, tree = step.target.raw_host_free(), step.target.raw_tree()
+        full = sum(len(node.full) for node in tree if node.full and not node.host_full)
+        swa = sum(len(node.swa) for node in tree if node.swa and not node.host_swa)
+        return full <= len(room.full) and swa <= len(room.swa)
+    return True
+
+
+def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], judged: bool) -> None:
+    """The target found no room even after an eviction, which may be judged or not."""
     pages, size = step.world.config.pages, step.world.config.page_size
     step.refused = need = sum(pages(stop) - pages(start) for _, start, stop in spans)
-    if not queued:
+    if judged:
         step.owed = (need - len(step.free.full)) * size, (need - len(step.free.swa)) * size
     step.world.saw("refused")
 
@@ -141,11 +154,13 @@ def _abort(step: EngineStep, event: ee.Abort) -> bool:
 
 
 def _evict(step: EngineStep, event: ee.Evict) -> bool:
-    if step.target.pending():  # what a transfer pins may stay
-        step.target.evict(event.full, event.swa)
-        return True
+    judged, quiet = _judged(step), not step.target.pending()
     before, size = step.target.raw_free(), step.world.config.page_size
     step.target.evict(event.full, event.swa)
+    if not judged:
+        if quiet:
+            step.world.saw("host_short")
+        return True
     full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
     step.owed = event.full - full * size, event.swa - swa * size
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.step import EngineCheck, EngineStep
-from staleloc.sim.targets.engine import NodeView
 
 __all__ = ["CHECK"]
 
@@ -15,7 +14,7 @@ def _run(step: EngineStep) -> Divergence | None:
         return None
     inner = {node.parent for node in step.tree if node.full is not None}
     for node in step.tree:
-        if node.full is None or node.full_locks or _needs_host(step, node):
+        if node.full is None or node.full_locks:
             continue
         leaf = node.node not in inner
         for pool, tokens, could in (
@@ -26,14 +25,6 @@ def _run(step: EngineStep) -> Divergence | None:
                 what = f"the tree still owes {tokens} {pool} tokens and kept node {node.node}, which nothing locks"
                 return step.diverges("leak", CHECK.name, what, "a node that nobody uses can not be evicted")
     return None
-
-
-def _needs_host(step: EngineStep, node: NodeView) -> bool:
-    """Whether a node can go only if the host has room for it: a write-back keeps what it cannot save."""
-    config = step.world.config
-    if not config.host_full_size or config.write_policy != "write_back":
-        return False
-    return node.host_full is None or (node.swa is not None and node.host_swa is None)
 
 
 CHECK = EngineCheck("eviction", _run)

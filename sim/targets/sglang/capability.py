@@ -112,7 +112,14 @@ def engine_profile(root: Path) -> Profile | None:
         missing=missing,
         restores_mapping=False,
         host=host,
+        small_host=host and _takes_small_hosts(root),
     )
+
+
+def _takes_small_hosts(root: Path) -> bool:
+    """Whether host pools may be smaller than device pools: a warning where there was an assertion (0.5.15)."""
+    pools = root / "sglang" / "srt" / "mem_cache" / "pool_host" / "base.py"
+    return pools.is_file() and "is smaller than the device pool" in pools.read_text(encoding="utf-8")
 
 
 def legacy_profile(engine: Profile, root: Path) -> Profile | None:
@@ -125,7 +132,14 @@ def legacy_profile(engine: Profile, root: Path) -> Profile | None:
     if not (root / "sglang" / "srt" / "mem_cache" / "swa_radix_cache.py").is_file():
         return None
     missing = {"transfer_done": "the legacy SWA tree has no host tier"}
-    return replace(engine, policies=(SWA_RADIX,), events=engine.events.difference(missing), missing=missing, host=False)
+    return replace(
+        engine,
+        policies=(SWA_RADIX,),
+        events=engine.events.difference(missing),
+        missing=missing,
+        host=False,
+        small_host=False,
+    )
 
 
 def _cores(root: Path) -> tuple[tuple[str, ...], dict[str, str]]:

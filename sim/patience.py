@@ -1,0 +1,75 @@
+"""Notice that one event does not come back, without losing the process it is played in."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.events import Event
+
+__all__ = ["Stuck", "hang", "patience"]
+
+PATIENCE = 3.0
+"""Seconds of processor time an event may take in a pool of no size. Events of tiny pools take milliseconds, but an
+engine may load a part of itself late."""
+
+AGAIN = 0.5
+"""The same once an event was stuck in this process: shrinking asks many times, and what loads late is there."""
+
+TICK = 0.1
+"""Seconds of processor time between two looks."""
+
+SLOTS_A_SECOND = 10_000
+"""One second more for so many slots: some checks look at each of them."""
+
+
+_patience = PATIENCE
+
+
+class Stuck(BaseException):
+    """The event has not come back. No `Exception`: an engine that catches those must not go on."""
+
+
+class _Clocked(Protocol):
+    now: int
+
+
+@contextmanager
+def patience(world: _Clocked, slots: int) -> Iterator[None]:
+    """Raise Stuck in an event (``world.now``) that uses up the processor for too long.
+
+    Processor time, so that a busy machine makes nothing a hang. Whoever waits for something that
+    never comes, or loops outside Python, is left to the campaign, which looks at the wall clock.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    limit = (_patience + slots / SLOTS_A_SECOND) / TICK
+    last, ticks = world.now, 0
+
+    def tick(_signal: int, _frame: FrameType | None) -> None:
+        global _patience
+        nonlocal last, ticks
+        ticks = ticks + 1 if world.now == last else 0
+        last = world.now
+        if ticks > limit:
+            _patience = AGAIN
+            raise Stuck
+
+    before = signal.signal(signal.SIGVTALRM, tick)
+    signal.setitimer(signal.ITIMER_VIRTUAL, TICK, TICK)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def hang(index: int, event: Event) -> Divergence:
+    """The divergence of an event that was stuck."""
+    return Divergence("hang", "hang", index, f"{event.kind} does not come back, and uses the processor all the time")
