@@ -14,6 +14,7 @@ from staleloc.sim import replay as replaying
 from staleloc.sim.campaign import Budget
 from staleloc.sim.cli_text import say, warn
 from staleloc.sim.finding import Finding, Origin
+from staleloc.sim.judge import Unplayable
 from staleloc.sim.keep import check_file, check_folder, save, write
 from staleloc.sim.progress import progress
 from staleloc.sim.report import render
@@ -100,7 +101,12 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         target, known = replaying.origin_of(tape)
         mutant = mutant or known
     release = release_of(target)
-    played = replaying.replay(tape, target, mutant, times)
+    try:
+        played = replaying.replay(tape, target, mutant, times)
+    except Unplayable as error:
+        if not replaying.is_scenario(name):
+            raise
+        raise Unplayable(f"the scenario does not apply to {target}: {error}") from None
     for note in played.notes:
         say(f"{name} on {target}: {note}")
     findings = []

@@ -8,14 +8,32 @@ from dataclasses import replace
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["fitted", "profile_of"]
+__all__ = ["fitted", "lacking", "profile_of"]
+
+_OTHER_CODE = {"swa-radix": ("SGLang's legacy tree SWARadixCache", "up to 0.5.20")}
+"""Policies that are another implementation and not another way of caching, and which releases have it: what a tape
+shows on that code says nothing about any other."""
 
 
 def profile_of(config: Config, profiles: Iterable[Profile]) -> Profile | None:
-    """The profile for a cache's level, features and pool, with its policy if there is one."""
+    """The profile for a cache's level, features and pool, with its policy if there is one; see `lacking`."""
     wanted = (config.level, config.features, config.pool)
     fitting = [it for it in profiles if (it.level, it.features, it.pool) == wanted]
-    return next((it for it in fitting if config.policy in it.policies), fitting[0] if fitting else None)
+    same = next((it for it in fitting if config.policy in it.policies), None)
+    if same is not None or config.policy in _OTHER_CODE:
+        return same
+    return fitting[0] if fitting else None
+
+
+def lacking(config: Config, profiles: Iterable[Profile], name: str) -> str | None:
+    """Why a tape must not be played with another policy where its own is missing, or None; `name` is the target's."""
+    if config.policy not in _OTHER_CODE or any(config.policy in profile.policies for profile in profiles):
+        return None
+    what, where = _OTHER_CODE[config.policy]
+    return (
+        f"it is for {what} (policy {config.policy}), which {name} does not have; play it on a release that has it "
+        f"({where}), or give the tape another policy"
+    )
 
 
 def fitted(config: Config, profile: Profile) -> tuple[Config, list[str]]:

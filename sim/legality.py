@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from staleloc.models.config import FULL, Config
 from staleloc.sim import events as ev
 from staleloc.sim.contracts import violation
+from staleloc.sim.fitting import lacking
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -76,6 +77,9 @@ def find_violation(
     profiles = [profile for profile in profiles if (profile.level, profile.features) == (level, features)]
     if not profiles:
         return None, f"this is a tape with {' and '.join(features) or 'no features'}, and {name} cannot be driven so"
+    other_code = lacking(tape.config, profiles, name)
+    if other_code is not None:
+        return None, other_code
     reasons = [unfit(tape.config, profile) for profile in profiles]
     if None not in reasons:
         return None, "; ".join(reason for reason in reasons if reason)

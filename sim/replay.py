@@ -16,7 +16,12 @@ from staleloc.sim.scenarios import find_scenario, scenarios
 from staleloc.sim.tape import Tape, TapeError, load
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["Replayed", "adapt", "find_tape", "origin_of", "replay"]
+__all__ = ["Replayed", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
+
+
+def is_scenario(name: str) -> bool:
+    """Whether a name is that of a packaged scenario, if of anything, and not of a file."""
+    return not Path(name).exists() and "/" not in name
 
 
 def find_tape(name: str) -> Tape:
@@ -25,7 +30,7 @@ def find_tape(name: str) -> Tape:
     Raises:
         TapeError: there is no such tape, or it is none.
     """
-    if Path(name).exists() or "/" in name:
+    if not is_scenario(name):
         return load(name)
     scenario = find_scenario(name)
     if scenario is None:

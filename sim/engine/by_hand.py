@@ -20,7 +20,7 @@ from staleloc.sim.engine.inside import inside
 from staleloc.sim.engine.play import PLAY
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.events import Event
-from staleloc.sim.fitting import fitted, profile_of
+from staleloc.sim.fitting import fitted, lacking, profile_of
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.engine import EngineTarget
 
@@ -45,7 +45,8 @@ class Engine:
     def __init__(self, target: EngineTarget, config: Config, check: EngineCheck | None) -> None:
         profile = profile_of(config, target.profiles)
         if profile is None:
-            raise TargetError(f"{target.name} has no {config.pool} pool that is driven at the level of requests")
+            nothing = f"{target.name} has no {config.pool} pool that is driven at the level of requests"
+            raise TargetError(lacking(config, target.profiles, target.name) or nothing)
         config, notes = fitted(config, profile)
         for note in notes:
             print(note)

@@ -15,6 +15,7 @@ import pytest
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.replay import find_tape
 from staleloc.sim.schema import summary_schema
 from staleloc.sim.tape import Tape, dumps, load
 
@@ -191,6 +192,18 @@ def test_a_tape_against_the_contract_is_one_line(run: Run, stale_tape: Path) -> 
     done = run("replay", stale_tape.name)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(r"staleloc: event 6 \(write_kv\) cannot be played: [^\n]+\n", done.stderr)
+
+
+def test_a_scenario_that_does_not_apply_is_one_line(run: Run, tmp_path: Path) -> None:
+    """And no verdict: nothing of what it is about was run. A tape of somebody's own is not called a scenario."""
+    why = "it is for SGLang's legacy tree SWARadixCache (policy swa-radix), which builtin does not have; play it on a "
+    done = run("replay", "pr29352-recovery-under-lock", "--target", "builtin")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"staleloc: the scenario does not apply to builtin: {why}")
+    (tmp_path / "copy.json").write_text(dumps(find_tape("pr29352-recovery-under-lock")))
+    done = run("replay", "copy.json", "--target", "builtin")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"staleloc: {why}")
 
 
 def test_a_mutant_is_looked_for_at_its_level(run: Run) -> None:

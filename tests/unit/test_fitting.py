@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from staleloc.models.config import Config
-from staleloc.sim.fitting import fitted, profile_of
+from staleloc.sim.fitting import fitted, lacking, profile_of
 from staleloc.sim.targets.base import Profile
 
 TREE = Profile(
@@ -28,3 +28,15 @@ def test_a_policy_that_the_target_lacks_is_played_as_its_first() -> None:
     assert profile_of(foreign, ALL) is TREE
     assert fitted(foreign, TREE) == (replace(foreign, policy="native"), ["policy uncached is played as native"])
     assert profile_of(replace(foreign, pool="dsv4"), ALL) is None
+
+
+def test_what_is_for_another_tree_is_not_played_on_this_one() -> None:
+    """Silence there would say nothing: the code that the tape is about would not have run."""
+    legacy = Config(level="engine", policy="swa-radix")
+    assert profile_of(legacy, (ALLOCATOR, TREE)) is None
+    assert lacking(legacy, (ALLOCATOR, TREE), "sglang==0.5.23") == (
+        "it is for SGLang's legacy tree SWARadixCache (policy swa-radix), which sglang==0.5.23 does not have; play it "
+        "on a release that has it (up to 0.5.20), or give the tape another policy"
+    )
+    assert lacking(legacy, ALL, "sglang==0.5.20") is None
+    assert lacking(replace(legacy, policy="uncached"), ALL, "sglang==0.5.20") is None

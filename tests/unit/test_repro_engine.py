@@ -234,3 +234,9 @@ def test_a_policy_that_the_target_lacks_is_replaced(capsys: pytest.CaptureFixtur
     """Releases name their tree cores differently; a script plays the tape on what there is, and says so."""
     Engine(BuiltinEngine(), replace(TOKENS, policy="native"), None)
     assert capsys.readouterr().out == "policy native is played as uncached\n"
+
+
+def test_what_is_for_another_tree_is_not_played_by_hand_either() -> None:
+    """A script of a tape for a tree that the release given lacks ends with 2 and says why."""
+    with pytest.raises(TargetError, match=r"legacy tree SWARadixCache .* which builtin does not have"):
+        Engine(BuiltinEngine(), replace(TOKENS, policy="swa-radix"), None)
