@@ -38,7 +38,8 @@ def _node(node: NodeView) -> str:
     under = "the root" if node.parent is None else f"node {node.parent}"
     slots = {"full": node.full, "SWA": node.swa, "host full": node.host_full, "host SWA": node.host_swa}
     held = ", ".join(f"{name} {_list(places)}" for name, places in slots.items() if places is not None)
-    return f"under {under}; tokens {_list(node.tokens)}; {held}; locks {node.full_locks} full, {node.swa_locks} SWA"
+    locks = f"{node.full_locks} full, {node.swa_locks} SWA" + (f", {node.host_locks} host" if node.host_locks else "")
+    return f"under {under}; tokens {_list(node.tokens)}; {held}; locks {locks}"
 
 
 def _list(numbers: Sequence[int]) -> str:

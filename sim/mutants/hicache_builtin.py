@@ -190,7 +190,7 @@ BACKUPS: tuple[Mutant, ...] = (
         swap(
             "hicache",
             "HostTier._is_host_leaf",
-            "node.host_full is not None and not node.full_locks and "
+            "node.host_full is not None and not self._is_kept(node) and "
             "all(child.host_full is None for child in node.children.values())",
             "node.host_full is not None and all(child.host_full is None for child in node.children.values())",
         ),

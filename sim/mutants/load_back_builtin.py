@@ -7,12 +7,20 @@ from staleloc.sim.mutate import Mutant
 
 __all__ = ["LOAD_BACKS"]
 
+_ROOM = """
+if not self.evictor.make_room(full_pages, swa_pages):
+    self.tree.unlock_host(lock.node)
+    return None
+"""
+
 _ROOM_WITHOUT_LOCK = """
+self.tree.unlock_host(lock.node)
 self.tree.unlock(lock)
 room = self.evictor.make_room(full_pages, swa_pages)
 self.tree.lock(lock.node, lock.since)
 if not room:
     return None
+self.tree.lock_host(lock.node)
 """
 
 LOAD_BACKS: tuple[Mutant, ...] = (
@@ -81,7 +89,7 @@ LOAD_BACKS: tuple[Mutant, ...] = (
         swap(
             "load_back",
             "LoadBack.load",
-            "if not self.evictor.make_room(full_pages, swa_pages): return None",
+            _ROOM,
             _ROOM_WITHOUT_LOCK,
         ),
         events=("evict", "admit"),
@@ -97,6 +105,18 @@ LOAD_BACKS: tuple[Mutant, ...] = (
             "self.tree.lock(self.tree.root, 0)",
         ),
         events=("evict", "admit", "abort"),
+    ),
+    engine(
+        "load-back-keeps-host-lock",
+        "a load-back that finds no room leaves its host lock behind: those host slots are never given to others",
+        drop("load_back", "LoadBack.load", "self.tree.unlock_host(lock.node)"),
+        events=("evict", "admit"),
+    ),
+    engine(
+        "ack-keeps-host-lock",
+        "a load-back that is over leaves its host lock behind",
+        drop("eviction", "Evictor.settle", "self.tree.unlock_host(transfer.source)"),
+        events=("evict", "admit"),
     ),
     engine(
         "load-back-frees-source",

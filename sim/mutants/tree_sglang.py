@@ -186,6 +186,13 @@ SGLANG_HOSTS: tuple[Mutant, ...] = (
         events=("evict", "admit"),
     ),
     _sglang(
+        "load-back-keeps-host-lock",
+        ">=0.5.14",
+        "a load-back that is over leaves its host lock behind: those host slots are never given to others",
+        drop(_TREE, "UnifiedRadixCache.loading_check", "self.dec_host_lock_ref(node, host_lock_params)"),
+        events=("evict", "admit"),
+    ),
+    _sglang(
         "write-through-without-lock",
         ">=0.5.17",
         "device slots may be freed before their write-through is acknowledged",

@@ -70,6 +70,7 @@ class NodeView:
         host_swa: host slots of its SWA rows, None if there are none.
         full_locks: references that keep its full slots.
         swa_locks: references that keep its SWA slots.
+        host_locks: references that keep its host slots and those alone; None if they cannot be seen.
     """
 
     node: int
@@ -81,6 +82,7 @@ class NodeView:
     host_swa: tuple[int, ...] | None
     full_locks: int
     swa_locks: int
+    host_locks: int | None = None
 
 
 @dataclass(frozen=True)

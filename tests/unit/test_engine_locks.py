@@ -1,4 +1,7 @@
-"""SWA slots that a running request attends to are locked; what its window left behind need not be."""
+"""SWA slots that a running request attends to are locked; what its window left behind need not be.
+
+Host slots are locked while they are read, and no longer.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ from dataclasses import replace
 from staleloc.models.config import Config
 from staleloc.models.radix import place, wanted_locks
 from staleloc.sim.engine.drive import drive_engine
-from staleloc.sim.engine.events import Admit, Arrive, Checkpoint, Prefill
+from staleloc.sim.engine.events import Admit, Arrive, Checkpoint, Evict, Finish, Prefill, TransferDone
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import NodeView
 
 CONFIG = Config(level="engine", policy="memo", page_size=2, full_size=16, swa_size=16, window=2)
 TAPE = Tape(CONFIG, (Arrive(0, (1, 1, 1, 1, 2)), Admit(0), Prefill(0, 4), Checkpoint(0)))
+
+HOSTED = replace(CONFIG, host_full_size=16, host_swa_size=16)
+OFFLOADED = (*TAPE.events, Prefill(0, 1), Checkpoint(0), Finish(0), TransferDone(9), Evict(16, 0))
+LOADING = (*OFFLOADED, Arrive(1, (1, 1, 1, 1, 2)), Admit(1))
 
 
 class Loose(BuiltinEngine):
@@ -44,6 +51,54 @@ def test_locks_that_cannot_be_seen_are_not_judged() -> None:
     unseen = Loose()
     unseen.shown = -1
     assert drive_engine(TAPE, unseen).divergence is None
+
+
+class Pinned(BuiltinEngine):
+    """Shows its host locks, and some more while a load-back is queued or not."""
+
+    idle, loading = 0, 0
+
+    def raw_tree(self) -> list[NodeView]:
+        """The tree with other numbers."""
+        more = self.loading if any(not copy.to_host for copy in self.in_flight()) else self.idle
+        return [replace(node, host_locks=(node.host_locks or 0) + more) for node in super().raw_tree()]
+
+
+def test_a_host_lock_without_a_load_back_is_a_leak() -> None:
+    """Nothing reads the host slots, and they stay taken. The backup that is queued does not explain it."""
+    pinned = Pinned()
+    pinned.idle = 1
+    divergence = drive_engine(Tape(HOSTED, LOADING), pinned).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.check) == ("leak", "locks")
+    assert divergence.what == "node 1 is locked 1 times on the host, and nothing is being loaded back"
+    assert divergence.event == TAPE.events.index(Checkpoint(0))
+
+
+def test_a_load_back_may_lock_what_it_reads_as_often_as_it_likes() -> None:
+    """How many nodes an engine locks for it, and how often, is its own affair."""
+    pinned = Pinned()
+    pinned.loading = 3
+    assert drive_engine(Tape(HOSTED, (*LOADING, TransferDone(9))), pinned).divergence is None
+
+
+def test_a_load_back_locks_what_it_reads_until_it_is_over() -> None:
+    """In the builtin, on its whole path."""
+    engine = BuiltinEngine()
+    assert drive_engine(Tape(HOSTED, LOADING), engine).divergence is None
+    assert {node.host_locks for node in engine.raw_tree()} == {1}
+    engine.transfer_done(engine.pending())
+    assert {node.host_locks for node in engine.raw_tree()} == {0}
+
+
+def test_host_locks_that_cannot_be_seen_are_not_judged() -> None:
+    """A tree core that does not show them says None."""
+
+    class Blind(BuiltinEngine):
+        def raw_tree(self) -> list[NodeView]:
+            return [replace(node, host_locks=None) for node in super().raw_tree()]
+
+    assert drive_engine(Tape(HOSTED, LOADING), Blind()).divergence is None
 
 
 def test_a_node_that_ends_before_a_window_is_not_wanted() -> None:

@@ -1,7 +1,7 @@
 """Locks: a node is locked once for each running request whose tokens lead through it, and for queued transfers.
 
 Its SWA slots are locked once for each request whose window reaches into it, or more often: an engine locks whole
-nodes, and may keep locked what a window has left behind.
+nodes, and may keep locked what a window has left behind. Its host slots are locked for load-backs.
 """
 
 from __future__ import annotations
@@ -37,6 +37,17 @@ def _run(step: EngineStep) -> Divergence | None:
         if node.swa_locks > node.full_locks:
             what = f"node {node.node} has {node.swa_locks} SWA locks and {node.full_locks} full locks"
             return step.diverges("leak", CHECK.name, what, "an SWA lock outlived its full lock")
+    return _host(step)
+
+
+def _host(step: EngineStep) -> Divergence | None:
+    """Only a load-back locks what it reads on the host, until it has read it (there is no storage behind the host)."""
+    if any(not copy.to_host for copy in step.copying):
+        return None
+    for node in step.tree:
+        if node.host_locks:
+            what = f"node {node.node} is locked {node.host_locks} times on the host, and nothing is being loaded back"
+            return step.diverges("leak", CHECK.name, what, "a host lock was never released: its host slots stay taken")
     return None
 
 

@@ -121,6 +121,7 @@ def _view(node: Node) -> NodeView:
         host_swa=_frozen(node.host_swa),
         full_locks=node.full_locks,
         swa_locks=node.swa_locks,
+        host_locks=node.host_locks,
     )
 
 

@@ -59,6 +59,8 @@ class Evictor:
         """The oldest `count` transfers are over: give up their locks, and the nodes that were only waiting."""
         for _ in range(count):
             transfer = self.transfers.complete()
+            if transfer.source is not None:
+                self.tree.unlock_host(transfer.source)
             self.slots.unlock(transfer.lock)
             if transfer.demote and self._is_evictable(transfer.lock.node):
                 self._demote(transfer.lock.node)

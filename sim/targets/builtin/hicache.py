@@ -76,7 +76,7 @@ class HostTier:
                 return None
             self._evict(node)
         while swa > len(self.host.free[SWA]):
-            node = self.tree.oldest(lambda node: node.host_swa is not None and not node.full_locks)
+            node = self.tree.oldest(lambda node: node.host_swa is not None and not self._is_kept(node))
             if node is None:
                 return None
             self.slots.leave_host_window(node)
@@ -87,9 +87,14 @@ class HostTier:
         """Whether a node's backup can go: nothing uses it, and no backup hangs below it."""
         return (
             node.host_full is not None
-            and not node.full_locks
+            and not self._is_kept(node)
             and all(child.host_full is None for child in node.children.values())
         )
+
+    @staticmethod
+    def _is_kept(node: Node) -> bool:
+        """Whether somebody uses a node: its host slots stay."""
+        return node.full_locks > 0 or node.host_locks > 0
 
     def _evict(self, node: Node) -> None:
         if node.full is not None:

@@ -34,12 +34,14 @@ class LoadBack:
                 the device evicts (SGLang PRs 26728 and 27631).
             row: the request's row; the full locs of the path are written to its front.
         """
+        self.tree.lock_host(lock.node)
         path = list(lock.node.path())[::-1]
         full_nodes = [node for node in path if node.full is None]
         swa_nodes = [node for node in path if node.swa is None and node.start >= lock.since]
         full_pages = sum(len(node.tokens) for node in full_nodes) // self.tree.page_size
         swa_pages = sum(len(node.tokens) for node in swa_nodes) // self.tree.page_size
         if not self.evictor.make_room(full_pages, swa_pages):
+            self.tree.unlock_host(lock.node)
             return None
         fresh = iter(self._take_full(full_pages))
         for node in full_nodes:
@@ -66,6 +68,7 @@ class LoadBack:
                 [slot for node in swa_nodes for slot in node.host_swa or ()],
             ),
             lock=self.tree.lock(lock.node, lock.since),
+            source=lock.node,
             awaited=frozenset(loc for node in [*full_nodes, *swa_nodes] for loc in node.full or ()),
         )
 

@@ -10,7 +10,7 @@ from staleloc.models.config import FULL, SWA
 
 from .host_pool import HostPool
 from .pools import KvPool
-from .tree_nodes import Lock
+from .tree_nodes import Lock, Node
 
 __all__ = ["Slots", "Transfer", "TransferQueue"]
 
@@ -31,6 +31,7 @@ class Transfer:
         device: device slots.
         host: host slots, in the same order.
         lock: keeps both sides' slots; given up when the copy is over.
+        source: of a load-back, the node whose path is locked on the host until the copy is over.
         awaited: full locs that cannot be read before it is over.
         demote: the node leaves the device after its backup, if nobody has used it in between.
     """
@@ -39,6 +40,7 @@ class Transfer:
     device: Slots
     host: Slots
     lock: Lock
+    source: Node | None = None
     awaited: frozenset[int] = frozenset()
     demote: bool = False
 

@@ -124,6 +124,7 @@ class PrefixTree:
         front.host_swa, node.host_swa = _cut(node.host_swa, at)
         front.full_locks = node.full_locks
         front.swa_locks = node.swa_locks
+        front.host_locks = node.host_locks
         front.used = node.used
         return front
 
@@ -152,6 +153,16 @@ class PrefixTree:
         for ancestor in lock.node.path():
             ancestor.full_locks -= 1
             ancestor.swa_locks -= ancestor.start >= lock.since
+
+    def lock_host(self, node: Node) -> None:
+        """Keep the host slots from the root to `node`, which is locked: a load-back is going to read them."""
+        for ancestor in node.path():
+            ancestor.host_locks += 1
+
+    def unlock_host(self, node: Node) -> None:
+        """Give up what `lock_host` took, once."""
+        for ancestor in node.path():
+            ancestor.host_locks -= 1
 
     def release_window(self, lock: Lock, position: int) -> None:
         """Keep no SWA slots of nodes that end at `position` or before (SGLang PRs 24153 and 28161)."""

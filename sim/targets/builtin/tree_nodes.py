@@ -24,6 +24,7 @@ class Node:
         host_swa: host slots of the SWA rows.
         full_locks: references that keep it and its full slots, and its host slots with them.
         swa_locks: references that keep its SWA slots too.
+        host_locks: references that keep its host slots, whatever becomes of those on the device.
         used: when it was last used, by the tree's clock.
     """
 
@@ -39,6 +40,7 @@ class Node:
         self.host_swa: list[int] | None = None
         self.full_locks = 0
         self.swa_locks = 0
+        self.host_locks = 0
         self.used = 0
 
     @property

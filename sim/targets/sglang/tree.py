@@ -61,6 +61,7 @@ class PythonTreeView:
                     host_swa=_slots(swa.host_value),
                     full_locks=full.lock_ref,
                     swa_locks=swa.lock_ref,
+                    host_locks=full.host_lock_ref + swa.host_lock_ref,
                 )
             )
             stack.extend((child, node.id) for child in node.children.values())

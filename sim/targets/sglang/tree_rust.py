@@ -69,7 +69,7 @@ class RustTreeView:
         self._resolve(self._lines(), tuple(tokens))
 
     def nodes(self) -> list[NodeView]:
-        """Every node, parents before children; SWA locks cannot be seen."""
+        """Every node, parents before children; SWA locks and host locks cannot be seen."""
         lines = self._lines()
         self._resolve(lines, None)
         root = lines[0].parent if lines else None
