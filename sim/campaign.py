@@ -182,7 +182,8 @@ class Campaign:
     @staticmethod
     def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:
         divergence = {"kind": kind, "check": kind, "event": -1, "what": what, "sentence": "", "rows": [], "during": []}
-        return {"tape": tape, "divergence": divergence, "place": [], "events": 0, "seen": {}, "lost": True}
+        nothing: dict[str, Any] = {"place": [], "events": 0, "skipped": 0, "seen": {}}
+        return {"tape": tape, "divergence": divergence, **nothing, "lost": True}
 
     def _note(self, answer: dict[str, Any]) -> None:
         with self._lock:
@@ -199,6 +200,7 @@ class Campaign:
                 continue
             results.tapes += 1
             results.events += answer["events"]
+            results.skipped += answer["skipped"]
             results.seen.update(answer["seen"])
             if answer["divergence"] is not None:
                 self._keep(tape, divergence_from_json(answer["divergence"]), answer["place"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from staleloc.models.config import LEVELS
 from staleloc.sim import fuzz as fuzzing
 from staleloc.sim import replay as replaying
 from staleloc.sim.campaign import Budget
@@ -78,6 +79,7 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
         findings=outcome.findings,
         tapes=results.tapes,
         events=results.events,
+        skipped=results.skipped,
         seconds=results.seconds,
         profiles=results.profiles,
         seen=results.seen,
@@ -114,9 +116,11 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         origin = Origin(target, release, mutant, tape=name)
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
+        if played.skipped:
+            say(f"{played.skipped // times} of the events up to there did not apply and were skipped")
     else:
         defect = f" with mutant {mutant}" if mutant else ""
-        say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}")
+        say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}{_applied(played, times)}")
     if times > 1:
         same = "verdicts equal" if len(played.verdicts) == 1 else "verdicts unequal"
         counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())
@@ -130,6 +134,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
             findings=findings,
             tapes=times,
             events=played.events,
+            skipped=played.skipped,
             seconds=played.seconds,
             profiles=Scope(tape.config.level, tape.config.features).of(played.profiles),
             seen=played.seen,
@@ -137,6 +142,15 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         )
     )
     return 1 if findings else 0
+
+
+def _applied(played: replaying.Replayed, times: int) -> str:
+    """How many events did what they say, of a tape of whole requests, whose events may not apply."""
+    if played.tape.config.level == LEVELS[0]:
+        return ""
+    skipped = played.skipped // times
+    applied = played.events // times - skipped
+    return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
 
 
 def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:

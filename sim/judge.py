@@ -7,7 +7,7 @@ from typing import Any
 
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess
-from staleloc.sim.tape import Tape, dumps
+from staleloc.sim.tape import Tape, dumps, loads
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import divergence_from_json
 
@@ -25,6 +25,7 @@ class Player:
         profiles: how the target can be driven.
         stand_ins: what stands in for parts of the engine; see `WorkerProcess.stand_ins`.
         events: events of the last tape that were played.
+        skipped: how many of them did not apply.
         seen: situations of the last tape.
     """
 
@@ -33,8 +34,9 @@ class Player:
         self._worker = self._open()
         self.profiles: list[Profile] = self._worker.profiles
         self.stand_ins = self._worker.stand_ins
-        self.events = 0
+        self.events = self.skipped = 0
         self.seen: dict[str, int] = {}
+        self._effect: str | None = None
 
     def play(self, tape: Tape) -> Divergence | None:
         """The divergence of a tape, or None.
@@ -43,7 +45,7 @@ class Player:
             Unplayable: the target cannot or must not be asked to do this.
             TargetError: the harness cannot drive this target, or somebody else killed its process.
         """
-        self.events, self.seen = 0, {}
+        self.events, self.skipped, self.seen, self._effect = 0, 0, {}, None
         try:
             rows = len(tape.events) * tape.config.full_size
             answer: dict[str, Any] = self._worker.play(dumps(tape), rows)
@@ -59,8 +61,13 @@ class Player:
             raise
         if "illegal" in answer:
             raise Unplayable(answer["illegal"])
-        self.events, self.seen = answer["events"], answer["seen"]
+        self.events, self.skipped, self.seen = answer["events"], answer["skipped"], answer["seen"]
+        self._effect = answer["effect"]
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
+
+    def effect(self) -> Tape | None:
+        """The last tape as it took effect, or None if all of it did."""
+        return None if self._effect is None else loads(self._effect)
 
     def close(self) -> None:
         """End the worker."""

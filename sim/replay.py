@@ -65,6 +65,7 @@ class Replayed:
         divergence: that of the first replay in which there was one, or None.
         verdicts: how often each divergence (None for none) was the outcome.
         events: events played, all replays together.
+        skipped: how many of them did not apply.
         notes: what was changed to play the tape.
         profiles: how the target can be driven.
     """
@@ -73,6 +74,7 @@ class Replayed:
     divergence: Divergence | None
     verdicts: Counter[Divergence | None]
     events: int
+    skipped: int
     seen: Counter[str]
     seconds: float
     notes: list[str]
@@ -88,15 +90,16 @@ def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -
     """
     verdicts: Counter[Divergence | None] = Counter()
     seen: Counter[str] = Counter()
-    events = 0
+    events = skipped = 0
     with Player(target, mutant) as player:
         fitted, notes = adapt(tape, player.profiles)
         started = time.monotonic()
         for _ in range(times):
             verdicts[player.play(fitted)] += 1
             events += player.events
+            skipped += player.skipped
             seen.update(player.seen)
         seconds = time.monotonic() - started
         profiles = player.profiles
     divergence = next((outcome for outcome in verdicts if outcome is not None), None)
-    return Replayed(fitted, divergence, verdicts, events, seen, seconds, notes, profiles)
+    return Replayed(fitted, divergence, verdicts, events, skipped, seen, seconds, notes, profiles)

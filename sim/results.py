@@ -41,6 +41,7 @@ class Results:
     Attributes:
         found: for each kind of divergence (class, check, pool, policy, event, and the event that
             made a loc stale) the tape with the smallest number, in the order of numbers.
+        skipped: events that did not apply.
         diverged: tapes that diverged.
         seen: situation -> how often it happened.
         interrupted: somebody ended the campaign before its budget was spent.
@@ -51,6 +52,7 @@ class Results:
     found: list[Found] = field(default_factory=list)
     tapes: int = 0
     events: int = 0
+    skipped: int = 0
     diverged: int = 0
     seconds: float = 0.0
     seen: Counter[str] = field(default_factory=Counter)

@@ -149,6 +149,8 @@ def summary_schema() -> Schema:
         "divergences": {"description": "One entry a class and check.", "type": "array", "items": divergence},
         "tapes": _count("Tapes played, those of the shrinker not counted."),
         "events": _count("Events played, those of the shrinker not counted."),
+        "applied": _count("How many of them did what they say."),
+        "skipped": _count("How many of them did not apply when their turn came; engine-level events may not."),
         "seconds": {"description": "Duration of the campaign.", "type": "number", "minimum": 0},
         "events_per_second": {"type": "number", "minimum": 0},
         "situations": {

@@ -31,6 +31,7 @@ class Summary:
         profiles: how the target was driven.
         seen: situation -> how often it happened.
         diverged: tapes that diverged; `findings` holds one a bug.
+        skipped: how many of the events did not apply.
         interrupted: the budget was not spent, so that no divergence means nothing.
     """
 
@@ -45,6 +46,7 @@ class Summary:
     profiles: Sequence[Profile]
     seen: Mapping[str, int]
     diverged: int
+    skipped: int = 0
     interrupted: bool = False
 
     @property
@@ -62,6 +64,8 @@ class Summary:
             "divergences": [_divergence(finding) for finding in self.findings],
             "tapes": self.tapes,
             "events": self.events,
+            "applied": self.events - self.skipped,
+            "skipped": self.skipped,
             "seconds": round(self.seconds, 3),
             "events_per_second": round(self.events_per_second, 1),
             "situations": {name: self.seen.get(name, 0) for name in possible(self.profiles)},

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.events import Event
 
 __all__ = ["Verdict"]
 
@@ -18,8 +19,13 @@ class Verdict:
         divergence: the first difference, or None.
         events: events played, the diverging one included.
         seen: situation -> how often it happened.
+        effect: the events that applied, as they took effect, if some did not or not in full; None otherwise. Only
+            events of the engine level may not apply.
+        skipped: how many of the events played did not apply.
     """
 
     divergence: Divergence | None
     events: int
     seen: Counter[str]
+    effect: tuple[Event, ...] | None = None
+    skipped: int = 0

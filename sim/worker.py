@@ -6,7 +6,8 @@ engine's own output goes to standard error.
 
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
 ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
-``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}``.
+``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took
+effect, if that was another).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from staleloc.sim.fitting import profile_of
 from staleloc.sim.legality import find_violation
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.scope import Scope
-from staleloc.sim.tape import Tape, TapeError, loads
+from staleloc.sim.tape import Tape, TapeError, dumps, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 from staleloc.sim.verdict import Verdict
@@ -68,7 +69,9 @@ class _Session:
         if profile is None:
             yield {"illegal": reason}
         else:
-            yield _verdict(play_tape(tape, self.target, profile))
+            verdict = play_tape(tape, self.target, profile)
+            effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
+            yield {**_verdict(verdict), "effect": effect}
 
 
 def _place(tape: Tape, divergence: Divergence | None) -> list[str]:
@@ -81,7 +84,7 @@ def _place(tape: Tape, divergence: Divergence | None) -> list[str]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     found = divergence_to_json(verdict.divergence) if verdict.divergence else None
-    return {"divergence": found, "events": verdict.events, "seen": verdict.seen}
+    return {"divergence": found, "events": verdict.events, "skipped": verdict.skipped, "seen": verdict.seen}
 
 
 def _answers(session: _Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:

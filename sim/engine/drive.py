@@ -28,21 +28,30 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
     target.build(tape.config)
     divergence = None
     index = -1
+    effect = []
     try:
         with patience(world, tape.config.full_size):
             for index, event in enumerate(tape.events):
                 world.now = index
-                divergence = _play(EngineStep(index, event, world, target), noticer)
+                step = EngineStep(index, event, world, target)
+                divergence = _play(step, noticer)
+                if step.effect is not None:
+                    effect.append(step.effect)
                 if divergence is not None:
                     break
     except Stuck:
         divergence = hang(index, tape.events[index])
-    return Verdict(divergence, index + 1, +world.seen)
+        effect.append(tape.events[index])
+    events = index + 1
+    taken = tuple(effect)
+    return Verdict(divergence, events, +world.seen, taken if taken != tape.events else None, events - len(taken))
 
 
 def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
+    step.effect = step.event
     try:
         if not PLAY[type(step.event)](step, step.event):
+            step.effect = None
             return None
         noticer.look(step)
         for check in ENGINE_CHECKS:

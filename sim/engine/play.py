@@ -1,12 +1,13 @@
 """From an engine-level event to the target's calls: the part of the scheduler.
 
 Each function returns False if the event does not apply now; it is then skipped, on any target and
-in any shrunk tape alike.
+in any shrunk tape alike. One that asks for more than there is says in `EngineStep.effect` what it came to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from staleloc.models.requests import Phase, Request
@@ -53,6 +54,7 @@ def _prefill(step: EngineStep, event: ee.Prefill) -> bool:
         return False
     start = request.computed
     count = min(event.count, request.prompt - start)
+    step.effect = replace(event, count=count)
     judged = _judged(step)
     if step.target.prefill(event.request, count) is None:
         _refuse(step, [(event.request, start, start + count)], judged)
@@ -70,6 +72,7 @@ def _decode(step: EngineStep, event: ee.Decode) -> bool:
             ready.append(number)
     if not ready:
         return False
+    step.effect = replace(event, requests=tuple(ready))
     spans = [Written(number, (start := step.world.requests[number].computed), start + 1) for number in ready]
     judged = _judged(step)
     if step.target.decode(ready, [event.token] * len(ready)) is None:
@@ -163,6 +166,8 @@ def _evict(step: EngineStep, event: ee.Evict) -> bool:
         return True
     full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
     step.owed = event.full - full * size, event.swa - swa * size
+    if full + swa:
+        step.effect = ee.Evict(min(event.full, full * size), min(event.swa, swa * size))
     return True
 
 
@@ -170,6 +175,7 @@ def _transfer_done(step: EngineStep, event: ee.TransferDone) -> bool:
     pending = step.target.pending()
     if not pending or event.count < 1:
         return False
+    step.effect = replace(event, count=min(event.count, pending))
     step.target.transfer_done(min(event.count, pending))
     return True
 

@@ -34,6 +34,7 @@ class EngineStep:
         reads: what attention read back: request, start, layer and rows.
         admission: what the event's admission came to, if it was one.
         refused: pages of each pool that a refused allocation needed; None if nothing was refused.
+        effect: the event as it took effect; None if it did not apply.
         owed: full and SWA tokens that an eviction was asked for, or a refused allocation needed, and that were
             not freed; None if nothing was asked for or a transfer was queued when it was.
         tree, requests, mapping, free: the target's raw state after the event.
@@ -48,6 +49,7 @@ class EngineStep:
     refused: int | None = None
     admission: Admission | None = None
     owed: tuple[int, int] | None = None
+    effect: Event | None = None
 
     @cached_property
     def tree(self) -> list[NodeView]:

@@ -237,7 +237,7 @@ def test_answers_are_entered_in_the_order_of_tapes() -> None:
     played = Campaign("builtin", 3, Budget(first=True), 1)
     played._results.profiles = list(BuiltinTarget.profiles)
     failed = played._failed(1, "crash", "gone")
-    silent = {"divergence": None, "place": [], "events": 7, "seen": {"moved": 1}}
+    silent = {"divergence": None, "place": [], "events": 7, "skipped": 0, "seen": {"moved": 1}}
     for answer in ({**silent, "tape": 2}, failed, {**failed, "tape": 3}):
         played._note(answer)
         assert played._results.tapes == 0

@@ -15,6 +15,7 @@ import pytest
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.engine.events import Admit, Arrive, Decode
 from staleloc.sim.replay import find_tape
 from staleloc.sim.schema import summary_schema
 from staleloc.sim.tape import Tape, dumps, load
@@ -204,6 +205,27 @@ def test_a_scenario_that_does_not_apply_is_one_line(run: Run, tmp_path: Path) ->
     done = run("replay", "copy.json", "--target", "builtin")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"staleloc: {why}")
+
+
+@pytest.mark.parametrize(
+    ("events", "counts"),
+    [
+        ((Arrive(0, (1, 1)), Admit(0), Decode((0, 3), 1)), "3 events of tape.json on builtin (2 applied, 1 skipped)"),
+        ((Decode((0,), 1), Admit(3)), "2 events of tape.json on builtin (none applied: nothing was played)"),
+    ],
+    ids=["some", "none"],
+)
+def test_a_replay_says_how_many_events_applied(
+    run: Run, tmp_path: Path, events: tuple[ev.Event, ...], counts: str
+) -> None:
+    """Silence about events that were skipped means nothing."""
+    config = Config(level="engine", policy="uncached", full_size=4, swa_size=4)
+    (tmp_path / "tape.json").write_text(dumps(Tape(config, events)))
+    done = run("replay", "tape.json", "--json", "summary.json")
+    assert (done.returncode, done.stdout) == (0, f"no divergence: {counts}\n")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["applied"] + summary["skipped"] == summary["events"] == len(events)
+    assert summary["applied"] == 2 * (len(events) - 2)
 
 
 def test_a_mutant_is_looked_for_at_its_level(run: Run) -> None:

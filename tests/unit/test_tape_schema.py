@@ -50,6 +50,8 @@ SUMMARY = {
     ],
     "tapes": 12,
     "events": 480,
+    "applied": 470,
+    "skipped": 10,
     "seconds": 0.5,
     "events_per_second": 960.0,
     "situations": {"freed while cached": 3},

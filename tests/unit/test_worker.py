@@ -69,6 +69,7 @@ def test_a_worker_plays_what_this_process_would_play() -> None:
             "place": [],
             "divergence": None,
             "events": verdict.events,
+            "skipped": 0,
             "seen": verdict.seen,
         }
 
