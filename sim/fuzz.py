@@ -113,7 +113,7 @@ class _Shrinker:
         assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
         started = time.monotonic()
-        shrunk = shrink(found.tape, found.divergence, profile, player.play, budget)
+        shrunk = shrink(found.tape, found.divergence, profile, player.play, budget, player.effect)
         return shrunk, time.monotonic() - started
 
     def again(self, shrunk: Shrunk) -> Divergence | None:

@@ -20,7 +20,7 @@ from staleloc.sim.simplify import cost, simpler_configs, simpler_events
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["MAX_CANDIDATES", "Judge", "Shrunk", "shrink"]
+__all__ = ["MAX_CANDIDATES", "Effect", "Judge", "Shrunk", "shrink"]
 
 MAX_CANDIDATES = 3000
 """Candidates tried at most; a budget in candidates, not in seconds, keeps the result the same everywhere."""
@@ -49,9 +49,20 @@ class Shrunk:
     minimal: bool
 
 
-def shrink(tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int = MAX_CANDIDATES) -> Shrunk:
+Effect = Callable[[], Tape | None]
+"""The tape that was judged last as it took effect, or None if all of it did."""
+
+
+def shrink(
+    tape: Tape,
+    divergence: Divergence,
+    profile: Profile,
+    judge: Judge,
+    budget: int = MAX_CANDIDATES,
+    effect: Effect = lambda: None,
+) -> Shrunk:
     """Shrink `tape`, which `judge` says diverges with `divergence`."""
-    return _Shrinker(tape, divergence, profile, judge, budget).run()
+    return _Shrinker(tape, divergence, profile, judge, budget, effect).run()
 
 
 _ALLOCATING = (ev.Alloc, ev.AllocExtend, ev.AllocExtendSwaTail)
@@ -69,13 +80,16 @@ def _identity(divergence: Divergence, tape: Tape) -> tuple[str, ...]:
 
 
 class _Shrinker:
-    def __init__(self, tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int) -> None:
+    def __init__(
+        self, tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int, effect: Effect
+    ) -> None:
         self.before = len(tape.events)
         self.tape = tape
         self.divergence = divergence
         self.profile = profile
         self.judge = judge
         self.budget = budget
+        self.effect = effect
         self.wanted = _identity(divergence, tape)
         self.tried: set[tuple[object, tuple[ev.Event, ...]]] = set()
 
@@ -93,6 +107,9 @@ class _Shrinker:
     def _cut_after_divergence(self) -> None:
         if self.divergence.event >= 0:
             self._try(replace(self.tape, events=self.tape.events[: self.divergence.event + 1]))
+        if not self.tried:
+            self.judge(self.tape)
+            self._narrow(self.effect())
 
     def _drop_events(self) -> bool:
         """Drop runs of events, long ones first, from the end; then single ones until none can go."""
@@ -163,9 +180,19 @@ class _Shrinker:
             raise _OutOfBudget
         self.tried.add(key)
         divergence = self.judge(candidate)
+        effect = self.effect()
         if divergence is None or _identity(divergence, candidate) != self.wanted:
             return False
         if 0 <= divergence.event < len(events) - 1:
             candidate = replace(candidate, events=events[: divergence.event + 1])
         self.tape, self.divergence = candidate, divergence
+        self._narrow(effect)
         return True
+
+    def _narrow(self, effect: Tape | None) -> None:
+        """Ask for no more than took effect; of the event at which it diverges perhaps for as much as before."""
+        if effect is None:
+            return
+        last = self.tape.events[-1:]
+        if not self._try(replace(self.tape, events=effect.events)):
+            self._try(replace(self.tape, events=effect.events[:-1] + last))
