@@ -6,10 +6,12 @@ outcome.findings    # in the order of tape numbers
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from staleloc.sim.campaign import Budget, Campaign, Found, Results
 from staleloc.sim.divergence import Divergence
@@ -17,7 +19,8 @@ from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.judge import Player
 from staleloc.sim.progress import Progress
-from staleloc.sim.shrink import MAX_CANDIDATES, Shrunk, shrink
+from staleloc.sim.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
+from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import TargetError
 
 __all__ = ["Outcome", "find"]
@@ -27,6 +30,9 @@ HANG_SECONDS = 3.0
 
 HANG_CANDIDATES = 200
 """how many are tried."""
+
+SHOWN_EVERY = 20
+"""Candidates between two looks at the progress of a shrink."""
 
 
 @dataclass
@@ -67,8 +73,7 @@ def find(
     signatures = set()
     with closing(_Shrinker(origin.target, origin.mutant, results)) as shrinker:
         for number, found in enumerate(results.found, 1):
-            show.shrinking(number, len(results.found))
-            shrunk, seconds = shrinker.run(found)
+            shrunk, seconds = shrinker.run(found, partial(show.shrinking, number, len(results.found)))
             unsteady = shrinker.again(shrunk) != shrunk.divergence
             finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
             if finding.signature not in signatures:
@@ -84,6 +89,19 @@ def _took_the_process(divergence: Divergence) -> bool:
     return divergence.kind == "hang" and divergence.event < 0
 
 
+def _counted(judge: Judge, show: Callable[[int], None]) -> Judge:
+    """The same judge; `show` is told how many tapes it was given before this one, every now and then."""
+    numbers = itertools.count()
+
+    def counted(tape: Tape) -> Divergence | None:
+        number = next(numbers)
+        if number % SHOWN_EVERY == 0:
+            show(number)
+        return judge(tape)
+
+    return counted
+
+
 class _Shrinker:
     """Shrinks one found tape after the other, in as few processes as it takes."""
 
@@ -94,26 +112,39 @@ class _Shrinker:
         self._players: dict[str, Player] = {}
         self._interrupted = False
 
-    def run(self, found: Found) -> tuple[Shrunk, float]:
-        """The small tape and the seconds it took, the loading of the target not counted."""
-        try:
-            if not self._interrupted:
-                return self._shrink(found)
-        except KeyboardInterrupt:
-            self._interrupted = True
-            self._results.notes.append(f"interrupted; tapes from number {found.index} on are as they were found")
-        except TargetError as error:
-            self._results.notes.append(f"tape {found.index} is as it was found: {error}")
-        return Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False), 0.0
+    def run(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+        """The small tape and the seconds it took, the loading of the target not counted.
 
-    def _shrink(self, found: Found) -> tuple[Shrunk, float]:
+        `show` is told how many candidates were played, every now and then.
+        """
+        started = Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
+        if self._interrupted:
+            return started, 0.0
+        try:
+            shrunk, seconds = self._shrink(found, show)
+        except (KeyboardInterrupt, TargetError) as error:  # before anything was played
+            shrunk, seconds = replace(started, ended=error), 0.0
+        if shrunk.ended is not None:
+            self._note(found.index, shrunk.ended)
+        return shrunk, seconds
+
+    def _note(self, tape: int, ended: KeyboardInterrupt | TargetError) -> None:
+        if isinstance(ended, KeyboardInterrupt):
+            self._interrupted = True
+            more = "those after it are as they were found"
+            self._results.notes.append(f"interrupted; tape {tape} is as small as it was by then, {more}")
+        else:
+            self._results.notes.append(f"tape {tape} is as small as it was before this: {ended}")
+
+    def _shrink(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"
         player = self._player("hang") if _took_the_process(found.divergence) else self._player("shrink")
         profile = profile_of(found.tape.config, self._results.profiles)
         assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
         started = time.monotonic()
-        shrunk = shrink(found.tape, found.divergence, profile, player.play, budget, player.effect)
+        judge = _counted(player.play, show)
+        shrunk = shrink(found.tape, found.divergence, profile, judge, budget, player.effect)
         return shrunk, time.monotonic() - started
 
     def again(self, shrunk: Shrunk) -> Divergence | None:

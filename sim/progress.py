@@ -36,9 +36,9 @@ class Progress:
             f"situations {seen}/{len(reachable)}, {results.diverged} divergent tapes"
         )
 
-    def shrinking(self, number: int, total: int) -> None:
-        """The shrink of divergence `number` of `total` begins."""
-        self._show(f"shrinking divergence {number} of {total}")
+    def shrinking(self, number: int, total: int, candidates: int) -> None:
+        """The shrink of divergence `number` of `total` has tried so many candidates."""
+        self._show(f"shrinking divergence {number} of {total}, {candidates} candidates tried")
 
     def __enter__(self) -> Progress:
         return self

@@ -18,7 +18,7 @@ from staleloc.sim.repair import repair
 from staleloc.sim.reshape import joined, merged, renumbered, requests_of, scaled, shortened
 from staleloc.sim.simplify import cost, simpler_configs, simpler_events
 from staleloc.sim.tape import Tape
-from staleloc.sim.targets.base import Profile
+from staleloc.sim.targets.base import Profile, TargetError
 
 __all__ = ["MAX_CANDIDATES", "Effect", "Judge", "Shrunk", "shrink"]
 
@@ -39,7 +39,8 @@ class Shrunk:
     Attributes:
         before: events of the original tape.
         candidates: tapes that were played.
-        minimal: no single event can be dropped; False only if the budget ran out.
+        minimal: no single event can be dropped; False only if the budget ran out or somebody ended it.
+        ended: what ended the shrink before its time: Ctrl-C, or a target that could not be driven on. None otherwise.
     """
 
     tape: Tape
@@ -47,6 +48,7 @@ class Shrunk:
     before: int
     candidates: int
     minimal: bool
+    ended: KeyboardInterrupt | TargetError | None = None
 
 
 Effect = Callable[[], Tape | None]
@@ -61,7 +63,7 @@ def shrink(
     budget: int = MAX_CANDIDATES,
     effect: Effect = lambda: None,
 ) -> Shrunk:
-    """Shrink `tape`, which `judge` says diverges with `divergence`."""
+    """Shrink `tape`, which `judge` says diverges with `divergence`; if something ends it early, as far as it came."""
     return _Shrinker(tape, divergence, profile, judge, budget, effect).run()
 
 
@@ -84,8 +86,7 @@ class _Shrinker:
         self, tape: Tape, divergence: Divergence, profile: Profile, judge: Judge, budget: int, effect: Effect
     ) -> None:
         self.before = len(tape.events)
-        self.tape = tape
-        self.divergence = divergence
+        self.best = tape, divergence
         self.profile = profile
         self.judge = judge
         self.budget = budget
@@ -93,16 +94,32 @@ class _Shrinker:
         self.wanted = _identity(divergence, tape)
         self.tried: set[tuple[object, tuple[ev.Event, ...]]] = set()
 
+    @property
+    def tape(self) -> Tape:
+        return self.best[0]
+
+    @property
+    def divergence(self) -> Divergence:
+        return self.best[1]
+
     def run(self) -> Shrunk:
-        minimal = True
+        minimal, ended = False, None
+        try:
+            minimal = self._minimize()
+            self._renumber()
+        except (KeyboardInterrupt, TargetError) as error:
+            ended = error
+        return Shrunk(*self.best, self.before, len(self.tried), minimal, ended)
+
+    def _minimize(self) -> bool:
+        """Whether it came to an end within the budget."""
         try:
             self._cut_after_divergence()
             while self._drop_events() or self._simplify() or self._change_two():
                 pass
         except _OutOfBudget:
-            minimal = False
-        self._renumber()
-        return Shrunk(self.tape, self.divergence, self.before, len(self.tried), minimal)
+            return False
+        return True
 
     def _cut_after_divergence(self) -> None:
         if self.divergence.event >= 0:
@@ -165,7 +182,7 @@ class _Shrinker:
         candidate = replace(self.tape, events=renumbered(self.tape.events))
         divergence = self.judge(candidate)
         if divergence is not None and _identity(divergence, candidate) == self.wanted:
-            self.tape, self.divergence = candidate, divergence
+            self.best = candidate, divergence
 
     def _try(self, candidate: Tape) -> bool:
         """Take the candidate over if it is smaller and diverges the same way."""
@@ -185,7 +202,7 @@ class _Shrinker:
             return False
         if 0 <= divergence.event < len(events) - 1:
             candidate = replace(candidate, events=events[: divergence.event + 1])
-        self.tape, self.divergence = candidate, divergence
+        self.best = candidate, divergence
         self._narrow(effect)
         return True
 
