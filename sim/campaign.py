@@ -21,7 +21,7 @@ from staleloc.sim.results import Budget, Found, Results
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.registry import parse, prepare
-from staleloc.sim.wire import divergence_from_json
+from staleloc.sim.wire import divergence_from_json, divergence_to_json
 
 __all__ = ["Budget", "Campaign", "Found", "Results"]
 
@@ -181,7 +181,7 @@ class Campaign:
 
     @staticmethod
     def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:
-        divergence = {"kind": kind, "check": kind, "event": -1, "what": what, "sentence": "", "rows": [], "during": []}
+        divergence = divergence_to_json(Divergence(kind, kind, -1, what))
         nothing: dict[str, Any] = {"place": [], "events": 0, "skipped": 0, "seen": {}}
         return {"tape": tape, "divergence": divergence, **nothing, "lost": True}
 

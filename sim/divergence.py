@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["CLASSES", "MAX_ROWS", "Divergence", "LocRow"]
 
@@ -59,6 +59,7 @@ class Divergence:
         sentence: why, in one sentence with events named by index, ``{3}`` for event 3.
         rows: the locs concerned, at most eight.
         during: decisive situations of the event; see `staleloc.models.situations`.
+        state: the state that it is about, in lines for people. It does not tell divergences apart.
     """
 
     kind: str
@@ -68,6 +69,7 @@ class Divergence:
     sentence: str = ""
     rows: tuple[LocRow, ...] = ()
     during: tuple[str, ...] = ()
+    state: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -45,6 +45,8 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
         "",
         *_tape_lines(tape, marks(divergence)),
     ]
+    if divergence.state:
+        lines += ["", *(f"  {line}" for line in divergence.state)]
     if any(row.actual is not None for row in divergence.rows):
         lines += ["", *_loc_table(divergence.rows, tape)]
     why = sentence(divergence, tape)

@@ -19,7 +19,7 @@ def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
 def divergence_from_json(values: dict[str, Any]) -> Divergence:
     """The inverse of `divergence_to_json`."""
     rows = tuple(LocRow(**row) for row in values["rows"])
-    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"])})
+    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"]), "state": tuple(values["state"])})
 
 
 def profile_to_json(profile: Profile) -> dict[str, Any]:

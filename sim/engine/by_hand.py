@@ -6,17 +6,15 @@ After each step one check looks, the one that saw the divergence. From the first
 from __future__ import annotations
 
 import re
-import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
 
 from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
 from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.events import ENGINE_EVENTS
-from staleloc.sim.engine.inside import inside
+from staleloc.sim.engine.inside import inside, rule
 from staleloc.sim.engine.play import PLAY
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.events import Event
@@ -107,7 +105,7 @@ class Engine:
         assert self._last is not None
         fields = ", ".join(f"{name}={value}" for name, value in self._last.event.arguments().items())
         print(f"after step {found.event + 1}, {self._last.event.kind}({fields}):")
-        print(f"  expected  {_rule(self._check, found)}")
+        print(f"  expected  {rule(self._check, found)}")
         print(f"  actual    {found.what}")
         for row in found.rows:
             print(f"  full loc {row.loc}: expected {row.expected}, actual {row.actual}")
@@ -115,14 +113,6 @@ class Engine:
             print(f"  {_INDEX.sub(lambda match: str(int(match[1]) + 1), found.sentence)}")
         if found.kind != "crash":
             print("\n".join(f"  {line}" for line in inside(self._last)))
-
-
-def _rule(check: EngineCheck | None, found: Divergence) -> str:
-    """What a check asks for, as its module says it."""
-    if check is None or found.kind == "crash":
-        return "no exception"
-    text: Any = sys.modules[check.run.__module__].__doc__
-    return " ".join(text.partition("\n\n")[0].split())
 
 
 def _misfit(error: Exception) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from staleloc.models.engine import EngineWorld
 from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.checks import ENGINE_CHECKS
 from staleloc.sim.engine.notice import Noticer
 from staleloc.sim.engine.play import PLAY
-from staleloc.sim.engine.step import EngineStep
+from staleloc.sim.engine.scene import scene
+from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.patience import Stuck, hang, patience
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.engine import EngineTarget
@@ -47,6 +50,14 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
     return Verdict(divergence, events, +world.seen, taken if taken != tape.events else None, events - len(taken))
 
 
+def _scene(step: EngineStep, check: EngineCheck, found: Divergence) -> tuple[str, ...]:
+    """The state for people; none if it is so broken that it cannot be looked at, which is no other bug."""
+    try:
+        return scene(step, check, found)
+    except Exception:
+        return ()
+
+
 def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
     step.effect = step.event
     try:
@@ -57,7 +68,7 @@ def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
         for check in ENGINE_CHECKS:
             divergence = check.run(step)
             if divergence is not None:
-                return divergence
+                return replace(divergence, state=_scene(step, check, divergence))
     except Exception as error:
         return crash(error, step.index, step.event)
     return None

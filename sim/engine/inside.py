@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from staleloc.sim.engine.step import EngineStep
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.targets.base import FreeSlots
 from staleloc.sim.targets.engine import NodeView, RequestView
 
-__all__ = ["inside"]
+__all__ = ["inside", "rule"]
+
+
+def rule(check: EngineCheck | None, found: Divergence) -> str:
+    """What a check asks for, as its module says it."""
+    if check is None or found.kind == "crash":
+        return "no exception"
+    text: Any = sys.modules[check.run.__module__].__doc__
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def inside(step: EngineStep) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,13 +10,15 @@ from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
 from staleloc.sim.divergence import Divergence, LocRow
 from staleloc.sim.drive import drive
+from staleloc.sim.engine.drive import drive_engine
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.legality import find_violation
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
 from staleloc.sim.report import render
+from staleloc.sim.scope import Scope
 from staleloc.sim.shrink import Shrunk
-from staleloc.sim.tape import Tape
+from staleloc.sim.tape import Tape, load
 
 Golden = Callable[[str, str], None]
 
@@ -134,6 +137,35 @@ def test_real(mutant: str, golden: Golden) -> None:
     shrunk = Shrunk(tape, divergence, 128, 97, True)
     finding = Finding(Origin("builtin", None, mutant, 0, 17), tape, divergence, shrunk)
     golden(mutant, render(finding, f"staleloc-tapes/{mutant}.json"))
+
+
+ENGINE = Path(__file__).parents[1] / "unit" / "tapes"
+"""Shrunk engine-level tapes, each with the mutant that it shows."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "locks-leak-checkpoint-keeps-old-lock",
+        "owners-alias-load-back-commits-first-chunk",
+        "owners-use-after-free-request-frees-shared",
+        "races-race-load-back-drops-pin",
+        "refusal-leak-prefill-estimates-room",
+        "rows-stale-translation-forward-keeps-metadata",
+        "values-stale-translation-split-swaps-swa",
+    ],
+)
+def test_engine(name: str, golden: Golden) -> None:
+    """With the state that it is about: who is involved, with which slots, and a mark where they part."""
+    tape = load(ENGINE / f"{name}.json")
+    assert tape.provenance is not None
+    mutant = str(tape.provenance["mutant"])
+    divergence = drive_engine(tape, load_builtin(MUTANTS[mutant])).divergence
+    assert divergence is not None
+    bare = replace(tape, provenance=None)
+    shrunk = Shrunk(bare, divergence, 128, 97, True)
+    origin = Origin("builtin", None, mutant, 0, 17, scope=Scope("engine"))
+    golden(name, render(Finding(origin, bare, divergence, shrunk), f"staleloc-tapes/{mutant}.json"))
 
 
 TAPE = Tape(
