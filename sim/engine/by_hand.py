@@ -19,7 +19,7 @@ from staleloc.sim.engine.play import PLAY
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.events import Event
 from staleloc.sim.fitting import fitted, lacking, profile_of
-from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.base import MISFITS, TargetError
 from staleloc.sim.targets.engine import EngineTarget
 
 __all__ = ["Engine"]
@@ -27,8 +27,6 @@ __all__ = ["Engine"]
 _INDEX = re.compile(r"\{(\d+)\}")
 _EVENTS = {event.kind: event for event in ENGINE_EVENTS}
 _TARGETS = f"{__name__.removesuffix('.engine.by_hand')}.targets."
-_MISFITS = (TypeError, AttributeError, ImportError)
-"""What an adapter raises whose calls are not those of the release."""
 
 
 class Engine:
@@ -118,4 +116,4 @@ class Engine:
 def _misfit(error: Exception) -> bool:
     """Whether our adapter's own code failed on a release that it does not fit."""
     frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, _MISFITS) and str(frames[-1]).startswith(f"{_TARGETS}sglang")
+    return isinstance(error, MISFITS) and str(frames[-1]).startswith(f"{_TARGETS}sglang")

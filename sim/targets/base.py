@@ -12,10 +12,14 @@ from typing import Protocol
 
 from staleloc.models.config import Config
 
-__all__ = ["Batch", "FreeSlots", "Profile", "Rows", "Target", "TargetError", "V_MARK"]
+__all__ = ["MISFITS", "Batch", "FreeSlots", "Profile", "Rows", "Target", "TargetError", "V_MARK"]
 
 V_MARK = 1 << 32
 """Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
+
+
+MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
+"""What is raised where names, parameters or fields are not those that an adapter knows."""
 
 
 class TargetError(Exception):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -234,6 +235,23 @@ def test_a_policy_that_the_target_lacks_is_replaced(capsys: pytest.CaptureFixtur
     """Releases name their tree cores differently; a script plays the tape on what there is, and says so."""
     Engine(BuiltinEngine(), replace(TOKENS, policy="native"), None)
     assert capsys.readouterr().out == "policy native is played as uncached\n"
+
+
+@pytest.mark.parametrize("error", ["AttributeError", "TypeError", "ImportError", "NameError", "KeyError"])
+@pytest.mark.parametrize("ours", [True, False], ids=["adapter", "engine"])
+def test_an_adapter_that_does_not_fit_is_no_crash(error: str, ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails by name, parameter or field in our adapter of a release ends a script; in an engine it is the bug."""
+    module = "staleloc.sim.targets.sglang.made_up" if ours else "sglang.srt.made_up"
+    scope: dict[str, Any] = {"__name__": module}
+    exec(f"def evict(self, full, swa):\n    raise {error}('gone')", scope)
+    monkeypatch.setattr(BuiltinEngine, "evict", scope["evict"])
+    engine = Engine(BuiltinEngine(), TOKENS, None)
+    if ours:
+        with pytest.raises(TargetError, match=rf"evict cannot be called \({error}: '?gone'?\)"):
+            engine.evict(full=1, swa=0)
+    else:
+        engine.evict(full=1, swa=0)
+        assert engine.verdict("crash", 1, error) == 1
 
 
 def test_what_is_for_another_tree_is_not_played_by_hand_either() -> None:

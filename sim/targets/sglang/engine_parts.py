@@ -6,7 +6,7 @@ import traceback
 from typing import Any
 
 from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.base import MISFITS, TargetError
 from staleloc.sim.targets.engine import EngineTarget
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.hicache import HostTiers
@@ -92,15 +92,11 @@ class EngineParts:
             )
 
 
-_MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
-"""What is raised where names, parameters or fields are not those that the adapter knows."""
-
-
 def _own_failure(error: Exception) -> bool:
     """Whether the release's code failed by itself, and not for what the adapter handed it."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     theirs = str(frame.f_globals.get("__name__", "")).startswith("sglang.")
-    return theirs and not isinstance(error, _MISFITS)
+    return theirs and not isinstance(error, MISFITS)
 
 
 def _life(target: EngineTarget, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
