@@ -1,7 +1,7 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``.
 
-Exit codes: 0 nothing found, 1 divergence found, 2 usage or target could not be loaded. An error is one
-line on standard error. Heavy modules are imported by the commands that need them.
+Exit codes: 0 nothing found, 1 divergence found, 2 usage, target could not be loaded, tape does not fit the target,
+or interrupted with nothing found yet. An error is one line on standard error. Heavy modules are imported by the commands that need them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def cli(ctx: click.Context) -> None:
 
     Plays random event tapes on a target and on a reference model, and reports where they part. A target is
     builtin, builtin:POLICY, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found, 1 divergence found,
-    2 usage or target could not be loaded.
+    2 usage, target could not be loaded, tape does not fit the target, or interrupted with nothing found yet.
     """
     help_alone(ctx)
 
