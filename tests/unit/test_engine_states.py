@@ -8,10 +8,10 @@ import pytest
 
 from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
-from staleloc.sim.engine.checks import admission, eviction, locks, owners, races, refusal
+from staleloc.sim.engine.checks import admission, eviction, locks, owners, races, refusal, rows, values
 from staleloc.sim.engine.events import Admit, Evict
-from staleloc.sim.engine.step import EngineCheck, EngineStep
-from staleloc.sim.targets.base import FreeSlots
+from staleloc.sim.engine.step import EngineCheck, EngineStep, Written
+from staleloc.sim.targets.base import FreeSlots, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import Admission, Copying, NodeView, RequestView
 
@@ -38,6 +38,8 @@ class Still(BuiltinEngine):
     free: FreeSlots = NOTHING
     host_free: FreeSlots = NOTHING
     copies: list[Copying] = field(default_factory=list)
+    contents: list[list[int]] = field(default_factory=list)
+    host_contents: list[list[int]] = field(default_factory=list)
 
     def raw_tree(self) -> list[NodeView]:
         """The nodes."""
@@ -58,6 +60,14 @@ class Still(BuiltinEngine):
     def raw_host_free(self) -> FreeSlots:
         """The host's free slots."""
         return self.host_free
+
+    def raw_contents(self, layer: int) -> Rows:
+        """The keys of a layer's rows."""
+        return Rows(self.contents[layer], None)
+
+    def raw_host_contents(self, layer: int) -> Rows:
+        """The same on the host."""
+        return Rows(self.host_contents[layer], None)
 
     def in_flight(self) -> list[Copying]:
         """The copies."""
@@ -280,6 +290,103 @@ def test_a_request_does_not_write_where_a_copy_is_at_work(pool: str, name: str) 
     assert says(races.CHECK, state(HOSTED, own)) == wrong
     shared = Still(running=running, copies=[copying(pool, "device", 2)])
     assert says(races.CHECK, state(HOSTED, shared)) is None
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("node", "wrong"),
+    [
+        (LEAF, None),
+        (replace(LEAF, swa=(3, 2)), "stale-translation: node 1 keeps SWA loc 3 for full loc 2, which maps to 2"),
+        (replace(LEAF, swa=None), "wrong-mapping: node 1 keeps SWA loc 0 for full loc 2, which maps to 2"),
+        (replace(LEAF, full=None, swa=None, host_full=(0, 1)), None),
+    ],
+    ids=["as mapped", "as once mapped", "tombstone that is mapped", "on the host"],
+)
+def test_what_a_node_keeps_is_what_its_locs_map_to(node: NodeView, wrong: str | None) -> None:
+    """A tombstone's locs map to nothing."""
+    assert says(values.CHECK, state(CONFIG, Still(tree=[node]))) == wrong
+
+
+@pytest.mark.parametrize(("position", "wrong"), [(2, False), (3, True)])
+def test_a_window_has_swa_slots(position: int, wrong: bool) -> None:
+    """What is out of it need not."""
+    mapping = [0 if loc == 2 + position else loc for loc in IDENTITY]
+    said = says(values.CHECK, state(CONFIG, Still(running={0: RequestView((2, 3, 4, 5), 0, 0)}, mapping=mapping)))
+    fact = f"token {position} of request 0 (full loc {2 + position}) is in the window and has no SWA slot"
+    assert said == (f"wrong-mapping: {fact}" if wrong else None)
+
+
+# Rows
+
+TWO_LAYERS = replace(HOSTED, layers=("full", "swa"))
+ROW = RequestView((2, 3, 4, 5), 0, 0)
+
+
+def written(still: Still) -> EngineStep:
+    """A step after which all slots hold what they should, as far as request 0 and node 1, before it changes."""
+    step = state(TWO_LAYERS, still)
+    still.contents, still.host_contents = [[0] * 10, [0] * 10], [[0] * 4, [0] * 4]
+    for layer in (0, 1):
+        if still.running:
+            still.contents[layer][2:6] = step.world.row_tags(0, 0, 4, layer)
+        if still.tree:
+            tags = [step.world.tags.tag(prefix, layer) for prefix in step.world.tags.prefixes((1, 1))]
+            still.contents[layer][2:4] = still.host_contents[layer][0:2] = tags
+    return step
+
+
+@pytest.mark.parametrize(
+    ("layer", "slot", "wrong"),
+    [(0, 2, True), (0, 5, True), (0, 6, False), (1, 4, False), (1, 5, True)],
+)
+def test_a_request_has_its_rows(layer: int, slot: int, wrong: bool) -> None:
+    """All of them in full layers, those of its window in SWA layers."""
+    still = Still(running={0: ROW})
+    step = written(still)
+    assert says(rows.CHECK, step) is None
+    step = written(still)
+    still.contents[layer][slot] = 0
+    said = says(rows.CHECK, step)
+    assert (said is not None) == wrong
+    if wrong:
+        assert said is not None
+        assert said.startswith(
+            f"wrong-content: slot {slot} of layer {layer}, token {slot - 2} of request 0, holds nothing"
+        )
+
+
+@pytest.mark.parametrize(("by_event", "kind"), [(True, "stale-translation"), (False, "wrong-content")])
+def test_a_row_that_landed_elsewhere_was_translated_wrongly_if_it_was_written_now(by_event: bool, kind: str) -> None:
+    """What an earlier event wrote may have been copied there."""
+    still = Still(running={0: ROW})
+    step = written(still)
+    still.contents[1][7], still.contents[1][5] = still.contents[1][5], 0
+    if by_event:
+        step.written = [Written(0, 3, 4)]
+    found = rows.CHECK.run(step)
+    assert found is not None
+    assert (found.kind, found.rows[0].actual) == (kind, 7 if by_event else None)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize(("tier", "slot"), [("slot", 3), ("host slot", 1)])
+def test_a_node_has_its_rows(layer: int, tier: str, slot: int) -> None:
+    """On the device and on the host, though no request uses them; where a copy is at work it need not have them yet."""
+    still = Still(tree=[BACKED_UP])
+    assert says(rows.CHECK, written(still)) is None
+    step = written(still)
+    (still.contents if tier == "slot" else still.host_contents)[layer][slot] = 0
+    said = says(rows.CHECK, step)
+    assert said is not None
+    assert said.startswith(f"wrong-content: {tier} {slot} of layer {layer}, token 1 of node 1, holds nothing")
+    pool, side = "swa" if layer else "full", "device" if tier == "slot" else "host"
+    still.copies = [copying(pool, side, slot, to_host=side == "host")]
+    step.__dict__.pop("copying", None)
+    step.__dict__.pop("in_flight", None)
+    assert says(rows.CHECK, step) is None
 
 
 # Refusal
