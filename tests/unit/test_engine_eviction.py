@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from staleloc.models.config import Config
 from staleloc.sim.engine.drive import drive_engine
 from staleloc.sim.engine.events import Admit, Arrive, Checkpoint, Evict, Finish, Prefill
@@ -35,3 +39,12 @@ def test_what_a_running_request_uses_may_stay() -> None:
 def test_a_tree_that_gives_all_it_has_is_right() -> None:
     """More is asked than there is."""
     assert drive_engine(Tape(CONFIG, (*SERVED, Finish(0), Evict(16, 16))), BuiltinEngine()).divergence is None
+
+
+@pytest.mark.parametrize(("host", "leaks"), [(4, True), (2, False)], ids=["room on the host", "no room on the host"])
+def test_a_write_back_without_room_is_not_judged(host: int, leaks: bool) -> None:
+    """What the host has no room for may stay, and that this happened is counted."""
+    config = replace(CONFIG, write_policy="write_back", host_full_size=host, host_swa_size=host)
+    verdict = drive_engine(Tape(config, (*SERVED, Finish(0), Evict(4, 4))), Hoarder())
+    assert (verdict.divergence is not None) == leaks
+    assert ("host_short" in verdict.seen) != leaks

@@ -137,23 +137,19 @@ FULL, SWA, BOTH = (2, 0), (0, 2), (2, 2)
         (CONFIG, [replace(LEAF, swa_locks=1)], SWA, "SWA"),
         (HOSTED, [BACKED_UP, ON_HOST], FULL, "full"),
         (HOSTED, [LEAF], FULL, "full"),
-        (WRITE_BACK, [LEAF], FULL, None),
-        (WRITE_BACK, [replace(BACKED_UP, host_swa=None)], FULL, None),
-        (WRITE_BACK, [replace(BACKED_UP, host_swa=None, swa=None)], FULL, "full"),
         (WRITE_BACK, [BACKED_UP], FULL, "full"),
         (replace(WRITE_BACK, host_full_size=0, host_swa_size=0), [LEAF], FULL, "full"),
     ],
     ids=[
         "leaf", "leaf's window", "nothing owed", "more than asked", "tombstone", "locked", "has a child",
         "has a child, and a window of its own", "SWA locks unseen", "window locked", "leaf goes as a whole",
-        "child is on the host", "backup may be missing", "no room to write back", "no room to write its window back",
-        "a tombstone needs no room for a window", "written back", "nowhere to write back to",
+        "child is on the host", "backup may be missing", "written back", "nowhere to write back to",
     ],
 )  # fmt: skip
 def test_what_a_tree_could_have_given_up(
     config: Config, nodes: list[NodeView], owed: tuple[int, int], could: str | None
 ) -> None:
-    """A leaf on the device that nothing locks; for SWA slots an inner node too; if its backup needs no room."""
+    """A leaf on the device that nothing locks; for SWA slots an inner node too."""
     step = state(config, Still(tree=nodes))
     step.owed = owed
     said = says(eviction.CHECK, step)
