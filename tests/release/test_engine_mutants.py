@@ -18,7 +18,7 @@ TAPES = 64
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("sglang", "engine")]
 
 CRASH = {"sglang-unlock-without-boundary"}
-"""The release has an assertion of its own for it."""
+"""The release has an assertion of its own for it, which may come first."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -26,7 +26,7 @@ def test_every_mutant_is_found(probe: Callable[..., dict[str, Any]], name: str) 
     """Within `TAPES` tapes of seed 0, by a check and not because the release stumbles over it."""
     answer = probe("mutant_probe.py", NEWEST, str(TAPES), name)
     assert answer["tape"] is not None
-    assert (answer["kind"] == "crash") == (name in CRASH)
+    assert answer["kind"] != "crash" or name in CRASH
 
 
 def test_the_release_is_silent_on_tapes_that_show_mutants(probe: Callable[..., dict[str, Any]]) -> None:

@@ -63,5 +63,5 @@ def test_looking_changes_nothing() -> None:
     legacy = tree([0, 1, -1], node(1, [7], [1]))
     looks = view(legacy, None)
     first = looks.nodes()
-    looks.inserted([7])
+    looks.walked([7])
     assert looks.nodes() == first
