@@ -170,8 +170,8 @@ BACKUPS: tuple[Mutant, ...] = (
         swap(
             "transfers",
             "TransferQueue.complete",
-            "there[:, device] = here[:, host]",
-            "there[:-1, device] = here[:-1, host]",
+            "self._link.load(there, device, here, host)",
+            "self._link.load(there[:-1], device, here[:-1], host)",
         ),
         events=("evict", "admit"),
     ),

@@ -71,6 +71,7 @@ class BuiltinEngine(EngineState):
             locs = [loc for request, start, stop in requests for loc in self._requests[request].locs(start, stop)]
             self._locs = self._arena.place(locs, "reused", 0)
             self._pool.policy.begin_forward()
+            self._pool.policy.metadata(self._locs)
         self._pool.set_kv_buffer(layer, self._locs, *encode(tags, self._dtype))
 
     def read(self, request: int, start: int, stop: int, layer: int) -> Rows:

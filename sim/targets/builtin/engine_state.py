@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import FreeSlots, Profile, Rows, TargetError
 from staleloc.sim.targets.engine import Copying, NodeView, RequestView
 from staleloc.sim.targets.tags import DTYPES, decode
 
+from .device import Device, here
 from .eviction import Evictor
 from .hicache import HostTier
 from .host_pool import HostPool
@@ -26,6 +29,8 @@ _EVENTS = (
     *("evict", "transfer_done", "flush"),
 )
 
+_GRAPH_EVENTS = ("capture", "replay", "replay_chunk", "draft", "verify")
+
 _ENGINE = Profile(
     level="engine",
     pool="hybrid",
@@ -37,13 +42,21 @@ _ENGINE = Profile(
     small_host=True,
 )
 
+_GRAPHS = replace(
+    _ENGINE,
+    features=("graphs",),
+    policies=("uncached", "side_channel", "memo", "per_forward"),
+    events=frozenset((*_EVENTS, *_GRAPH_EVENTS)),
+)
+
 
 class EngineState(BuiltinTarget):
     """Pools and allocator of `BuiltinTarget`, with a prefix tree, a host tier and requests over them."""
 
-    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, _ENGINE)
+    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, _ENGINE, _GRAPHS)
 
     _config: Config
+    _device: Device
     _host: HostPool
     _transfers: TransferQueue
     _tree: PrefixTree
@@ -60,11 +73,17 @@ class EngineState(BuiltinTarget):
         super().build(config)
         if config.level != _ENGINE.level:
             return
-        if config.pool != _ENGINE.pool or config.policy not in _ENGINE.policies:
+        if not any(
+            (it.level, it.pool, it.features) == (config.level, config.pool, config.features)
+            and config.policy in it.policies
+            for it in self.profiles
+        ):
             raise TargetError(f"builtin has no engine on the {config.pool} pool with policy {config.policy}")
         self._config = config
-        self._host = HostPool(config, self._pool.parts)
-        self._transfers = TransferQueue(self._pool, self._host)
+        self._device = here()
+        self._arena = self._device.arena()
+        self._host = HostPool(config, self._pool.parts, self._device)
+        self._transfers = TransferQueue(self._pool, self._host, self._device)
         self._tree = PrefixTree(config.page_size, config.window)
         self._slots = TreeSlots(self._tree, self._allocator, self._host)
         self._tier = HostTier(self._slots, self._host, self._transfers, config.write_policy == "write_back")

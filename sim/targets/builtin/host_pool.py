@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.tags import DTYPES, WIDTH
+
+from .device import Device
 
 __all__ = ["HostPool"]
 
@@ -19,13 +20,14 @@ class HostPool:
     Args:
         config: the shape; its host sizes.
         parts: tensors a row: keys, values.
+        device: where the rows are copied from and to.
     """
 
-    def __init__(self, config: Config, parts: int) -> None:
+    def __init__(self, config: Config, parts: int, device: Device) -> None:
         self._sizes = {FULL: config.host_full_size, SWA: config.host_swa_size}
         self.buffers_of = {
             kind: tuple(
-                torch.zeros((config.layers.count(kind), size, 1, WIDTH), dtype=DTYPES[config.dtype])
+                device.host_zeros((config.layers.count(kind), size, 1, WIDTH), DTYPES[config.dtype])
                 for _ in range(parts)
             )
             for kind, size in self._sizes.items()

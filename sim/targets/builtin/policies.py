@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-__all__ = ["POLICIES", "FirstLayer", "KeyChangedWarning", "Memo", "Policy", "SideChannel"]
+__all__ = ["POLICIES", "FirstLayer", "KeyChangedWarning", "Memo", "PerForward", "Policy", "SideChannel"]
 
 
 class KeyChangedWarning(UserWarning):
@@ -37,6 +37,7 @@ class Policy:
         self.gather = gather
         self.first_swa_layer = first_swa_layer
         self.hits = 0
+        self.swa_loc: Tensor | None = None
 
     def translate(self, locs: Tensor, layer_id: int) -> Tensor:
         """SWA locs of the running batch's own tensor, for a write at `layer_id`."""
@@ -53,6 +54,12 @@ class Policy:
     def set_swa_loc(self, swa_locs: Tensor) -> None:
         """Hand over the running batch's translation, made up front by the runner."""
 
+    def plan(self, locs: Tensor, swa_locs: Tensor) -> None:
+        """A graph runs next on the batch at `locs`; the runner has the static buffer `swa_locs` for its translation."""
+
+    def metadata(self, locs: Tensor) -> None:
+        """The running batch's attention metadata is made: in a captured forward, a part of the graph."""
+
     def begin_forward(self) -> None:
         """A forward starts; its batch may lie where an earlier one lay."""
 
@@ -67,10 +74,6 @@ class SideChannel(Policy):
     """
 
     name = "side_channel"
-
-    def __init__(self, gather: Callable[[Tensor], Tensor], first_swa_layer: int) -> None:
-        super().__init__(gather, first_swa_layer)
-        self.swa_loc: Tensor | None = None
 
     def translate(self, locs: Tensor, layer_id: int) -> Tensor:
         if self.swa_loc is None:
@@ -87,12 +90,30 @@ class SideChannel(Policy):
     def set_swa_loc(self, swa_locs: Tensor) -> None:
         self.swa_loc = swa_locs
 
+    def plan(self, locs: Tensor, swa_locs: Tensor) -> None:
+        # In place: a graph goes on reading the buffer that it was captured with.
+        swa_locs.copy_(self.gather(locs))
+        self.set_swa_loc(swa_locs)
+
     def begin_forward(self) -> None:
         # A batch that brings no translation must not write to the last batch's slots.
         self.swa_loc = None
 
     def invalidate(self) -> None:
         self.swa_loc = None
+
+
+class PerForward(SideChannel):
+    """``per_forward``: translated once with the attention metadata, inside the graph if there is one (SGLang
+    PRs 27091 and 27617)."""
+
+    name = "per_forward"
+
+    def plan(self, locs: Tensor, swa_locs: Tensor) -> None:
+        pass
+
+    def metadata(self, locs: Tensor) -> None:
+        self.set_swa_loc(self.gather(locs))
 
 
 class Memo(Policy):
@@ -178,5 +199,7 @@ class FirstLayer(Policy):
         self.cached_loc = None
 
 
-POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Policy, SideChannel, Memo, FirstLayer)}
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy for policy in (Policy, SideChannel, Memo, FirstLayer, PerForward)
+}
 """Policies by the name `Config.policy` uses."""

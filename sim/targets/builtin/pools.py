@@ -11,7 +11,7 @@ from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.tags import DTYPES, WIDTH
 
 from .cpu_copy import CpuCopy, copy_in, copy_out, keep_rows
-from .policies import POLICIES
+from .policies import POLICIES, Policy
 
 __all__ = ["DeepSeekV4Pool", "HybridPool", "KvPool"]
 
@@ -20,12 +20,17 @@ class KvPool:
     """Buffers of full and SWA layers, and the policy that translates for the latter.
 
     `buffers_of` holds, for each kind of layer, one tensor per part of a row (keys, values) of shape
-    ``[layers of the kind, size + page_size, 1, head_dim]``.
+    ``[layers of the kind, size + page_size, 1, head_dim]``. `written` holds, for each layer, the locs that its
+    last write went to, as the very tensor that the write was given.
+
+    Args:
+        config: the shape.
+        policy: another pool's, if this one's tokens lie where that one's do.
     """
 
     parts: ClassVar[int]
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, policy: Policy | None = None) -> None:
         self.layers = config.layers
         sizes = {FULL: config.full_size, SWA: config.swa_size}
         self.buffers_of = {
@@ -42,7 +47,8 @@ class KvPool:
             rows_of[kind][config.layers[:layer_id].count(kind)] for layer_id, kind in enumerate(config.layers)
         ]
         self.full_to_swa_index_mapping = torch.empty(0, dtype=torch.int64)
-        self.policy = POLICIES[config.policy](self.gather, config.layers.index(SWA))
+        self.policy = policy or POLICIES[config.policy](self.gather, config.layers.index(SWA))
+        self.written: dict[int, Tensor] = {}
 
     def register_mapping(self, mapping: Tensor) -> None:
         """Translate with this table from now on: int64, ``[full_size + page_size + 1]``, its last element -1."""
@@ -67,6 +73,7 @@ class KvPool:
         """
         if self.layers[layer_id] == SWA:
             locs = self.policy.translate(locs, layer_id)
+        self.written[layer_id] = locs
         for buffer, part in zip(self._layer_buffers[layer_id], rows, strict=True):
             buffer.index_copy_(0, locs, part)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from staleloc.models.config import FULL, SWA
 
+from .device import Device
 from .host_pool import HostPool
 from .pools import KvPool
 from .tree_nodes import Lock, Node
@@ -48,9 +49,10 @@ class Transfer:
 class TransferQueue:
     """Transfers that were started and are not over, oldest first."""
 
-    def __init__(self, device: KvPool, host: HostPool) -> None:
+    def __init__(self, device: KvPool, host: HostPool, link: Device) -> None:
         self._device = device
         self._host = host
+        self._link = link
         self.queued: list[Transfer] = []
 
     def start(self, transfer: Transfer) -> None:
@@ -72,7 +74,7 @@ class TransferQueue:
         ):
             for there, here in zip(self._device.buffers_of[kind], self._host.buffers_of[kind], strict=True):
                 if transfer.to_host:
-                    here[:, host] = there[:, device]
+                    self._link.offload(there, device, here, host)
                 else:
-                    there[:, device] = here[:, host]
+                    self._link.load(there, device, here, host)
         return transfer

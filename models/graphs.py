@@ -1,0 +1,125 @@
+"""Captured graphs: what may be in one, what a replay must write where, and whose answer a polluted one serves.
+
+A graph holds operations on fixed addresses. Capturing runs none of them, and a replay runs these and nothing
+else of the code that was captured. So a graph may read its static inputs, which are written before every
+replay, the mapping and the KV buffers, which change in place, and what it computes itself; it may hold no
+value of the host, wait for none, and make no tensor whose shape depends on values. And it may not read what a
+run before it computed: a translation that was a cache hit during the capture is not in the graph, and every
+replay serves the answer for another batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["DUMMY", "Draft", "Graphs", "Run", "misplaced", "padded"]
+
+DUMMY = 0
+"""The slot for rows of a graph that its batch does not fill."""
+
+
+class Run(NamedTuple):
+    """A forward through a graph, or the warm-up of one.
+
+    Attributes:
+        event: the event that ran it.
+        runner: the runner's name; ``"draft"`` for the draft's graph of the speculative one.
+        captured: the event that captured the graph.
+        locs: full locs of its tokens, in order.
+        swa: their SWA locs when it ran.
+        warm_up: a run over the dummy slot, before the capture.
+    """
+
+    event: int
+    runner: str
+    captured: int
+    locs: tuple[int, ...]
+    swa: tuple[int, ...]
+    warm_up: bool = False
+
+
+class Draft(NamedTuple):
+    """Tokens proposed for a request.
+
+    Attributes:
+        event: the event that drafted them.
+        tokens: the proposal.
+        after: tokens of the request that had KV then.
+        locs: where the draft computed them.
+        swa: their SWA locs then.
+    """
+
+    event: int
+    tokens: tuple[int, ...]
+    after: int
+    locs: tuple[int, ...]
+    swa: tuple[int, ...]
+
+
+class Graphs:
+    """What was captured, what has run, and what was drafted.
+
+    Attributes:
+        runs: every run so far, warm-ups included.
+        drafts: request -> its proposal that was not verified yet.
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.drafts: dict[int, Draft] = {}
+        self._captured: dict[tuple[str, int], int] = {}
+        self._translated: dict[int, int] = {}
+
+    def capture(self, event: int, runner: str, size: int) -> bool:
+        """A runner captured a forward of so many tokens; whether it had before."""
+        again = (runner, size) in self._captured
+        self._captured[runner, size] = event
+        self.runs.append(Run(event, runner, event, (DUMMY,) * size, (DUMMY,) * size, warm_up=True))
+        return again
+
+    def fitting(self, runner: str, count: int) -> tuple[int, int] | None:
+        """Size and capture of the smallest graph of a runner that holds so many tokens; None if there is none."""
+        sizes = [(size, event) for (name, size), event in self._captured.items() if name == runner and size >= count]
+        return min(sizes, default=None)
+
+    def ran(self, run: Run) -> bool:
+        """A batch ran; whether one of its locs had another SWA loc when a graph ran it last."""
+        self.runs.append(run)
+        now = dict(zip(run.locs, run.swa, strict=True))
+        moved = any(self._translated.get(loc, swa) != swa for loc, swa in now.items())
+        self._translated.update(now)
+        return moved
+
+    def served(self, run: Run, written: Sequence[int]) -> Run | None:
+        """The run whose translation a later one served, as its SWA writes show it.
+
+        A run from before the capture comes first: its answer is in the graph. None if it is nobody's.
+        """
+        others = [other for other in self.runs if other.event < run.event]
+        early = [other for other in others if other.event <= run.captured]
+        late = [other for other in others if other.event > run.captured]
+        for other in (*reversed(early), *reversed(late)):
+            if list(written) == padded(other.swa, len(written)):
+                return other
+        return None
+
+
+def padded(slots: Sequence[int], size: int) -> list[int]:
+    """Slots of a batch in a graph of `size` tokens."""
+    return [*slots, *[DUMMY] * (size - len(slots))]
+
+
+def misplaced(written: Sequence[int], slots: Sequence[int]) -> int | None:
+    """The first row that a run wrote elsewhere than it must, None if there is none.
+
+    Each token's row goes to its slot, and a row beyond the batch to the dummy slot.
+
+    Args:
+        written: slots that the run wrote, row by row.
+        slots: slots of the batch's tokens.
+    """
+    wanted = padded(slots, len(written))
+    if len(written) < len(slots):
+        return len(written)
+    return next((row for row, (slot, want) in enumerate(zip(written, wanted, strict=True)) if slot != want), None)
