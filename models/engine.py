@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staleloc.models.config import SWA, Config
+from staleloc.models.graphs import Graphs
 from staleloc.models.prefix import PrefixTags
 from staleloc.models.requests import Phase, Request
 from staleloc.models.situations import Witness
@@ -18,6 +19,7 @@ class EngineWorld(Witness):
     Attributes:
         requests: the requests that wait or run, by number.
         swa_layers: for each layer, whether it is an SWA layer.
+        graphs: what was captured and run through graphs.
     """
 
     def __init__(self, config: Config) -> None:
@@ -26,6 +28,7 @@ class EngineWorld(Witness):
         self.tags = PrefixTags(len(config.layers))
         self.swa_layers = [kind == SWA for kind in config.layers]
         self.requests: dict[int, Request] = {}
+        self.graphs = Graphs()
         self.aborted: set[tuple[int, ...]] = set()
 
     def arrive(self, number: int, tokens: list[int]) -> None:
@@ -58,6 +61,13 @@ class EngineWorld(Witness):
         request.prefixes += self.tags.prefixes([token], request.prefixes[-1])
         request.tokens.append(token)
 
+    def reject(self, number: int, count: int) -> None:
+        """A request's last `count` tokens were not accepted."""
+        request = self.requests[number]
+        kept = len(request.tokens) - count
+        del request.tokens[kept:], request.prefixes[kept:]
+        request.computed -= count
+
     def checkpoint(self, number: int) -> None:
         """A request's chunk is in the tree; it decodes once its whole prompt is."""
         request = self.requests[number]
@@ -68,6 +78,7 @@ class EngineWorld(Witness):
     def leave(self, number: int, aborted: bool) -> None:
         """A request is gone."""
         request = self.requests.pop(number)
+        self.graphs.drafts.pop(number, None)
         if aborted:
             self.aborted.add(tuple(request.tokens[: request.prompt]))
 

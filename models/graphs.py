@@ -71,17 +71,25 @@ class Graphs:
         self._captured: dict[tuple[str, int], int] = {}
         self._translated: dict[int, int] = {}
 
-    def capture(self, event: int, runner: str, size: int) -> bool:
-        """A runner captured a forward of so many tokens; whether it had before."""
-        again = (runner, size) in self._captured
+    def capture(self, event: int, runner: str, size: int) -> Run:
+        """A runner captured a forward of so many tokens; its runs before and at the capture, as one."""
         self._captured[runner, size] = event
         self.runs.append(Run(event, runner, event, (DUMMY,) * size, (DUMMY,) * size, warm_up=True))
-        return again
+        return self.runs[-1]
+
+    def has(self, runner: str, size: int) -> bool:
+        """Whether a runner captured a forward of so many tokens."""
+        return (runner, size) in self._captured
 
     def fitting(self, runner: str, count: int) -> tuple[int, int] | None:
         """Size and capture of the smallest graph of a runner that holds so many tokens; None if there is none."""
         sizes = [(size, event) for (name, size), event in self._captured.items() if name == runner and size >= count]
         return min(sizes, default=None)
+
+    def longest(self, runner: str, captured: int) -> int:
+        """Tokens of the largest batch that a graph has run; 0 if none."""
+        same = (it for it in self.runs if (it.runner, it.captured, it.warm_up) == (runner, captured, False))
+        return max((len(run.locs) for run in same), default=0)
 
     def ran(self, run: Run) -> bool:
         """A batch ran; whether one of its locs had another SWA loc when a graph ran it last."""
@@ -100,7 +108,7 @@ class Graphs:
         early = [other for other in others if other.event <= run.captured]
         late = [other for other in others if other.event > run.captured]
         for other in (*reversed(early), *reversed(late)):
-            if list(written) == padded(other.swa, len(written)):
+            if list(written) == padded(other.swa, len(written))[: len(written)]:
                 return other
         return None
 

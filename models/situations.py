@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["DECISIVE", "ENGINE_SITUATIONS", "SITUATIONS", "Witness"]
+__all__ = ["DECISIVE", "ENGINE_SITUATIONS", "GRAPH_SITUATIONS", "SITUATIONS", "Witness"]
 
 SITUATIONS: dict[str, str] = {
     "full_ne_swa": "a token was given a full loc and a different SWA loc",
@@ -68,6 +68,26 @@ ENGINE_SITUATIONS: dict[str, str] = {
 }
 """The same for the engine level."""
 
+GRAPH_SITUATIONS: dict[str, str] = {
+    "captured_late": "a graph was captured while requests were running",
+    "recaptured": "a graph was captured again",
+    "no_graph_fits": "a batch was larger than every graph of its runner, and ran without one",
+    "ran_standard": "a decode step went through one graph",
+    "ran_piecewise": "a chunk went through a graph a layer",
+    "ran_breakable": "a batch went through a graph with breaks",
+    "ran_draft": "a draft went through its graph",
+    "ran_speculative": "a draft was verified through the target's graph",
+    "padded": "a batch was smaller than its graph",
+    "padded_after_larger": "a batch was smaller than one that its graph had run before",
+    "remapped_between_runs": "a full loc had another SWA loc than when a graph ran it last",
+    "verified_elsewhere": "a draft was verified at other slots than it was computed at",
+    "load_back_before_verify": "rows came back from the host between a draft and its verification",
+    "accepted_all": "a whole draft was accepted",
+    "accepted_some": "a part of a draft was accepted",
+    "accepted_none": "a whole draft was rejected",
+}
+"""The same with captured graphs."""
+
 
 class Witness:
     """Counts situations.
@@ -86,6 +106,10 @@ class Witness:
         """A situation happened at this event."""
         self.seen[situation] += 1
         self._saw_at[situation] = self.now
+
+    def last(self, situation: str) -> int:
+        """The event at which a situation happened last, -1 if it never did."""
+        return self._saw_at.get(situation, -1)
 
     @property
     def decisive(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from staleloc.models.config import Config
 from staleloc.sim.alphabet import ALPHABET
 from staleloc.sim.divergence import CLASSES
 from staleloc.sim.events import SOURCES
+from staleloc.sim.targets.graphs import RUNNERS
 
 __all__ = [
     "FORMAT", "MAX_EVENTS", "VERSION", "Schema",
@@ -43,6 +44,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "layers": ("full", "swa"),
     "storage": ("fresh", "reused", "view"),
     "source": SOURCES,
+    "runner": RUNNERS,
 }
 """What a string field of a config or an event may say; one that is not listed here holds any lower-case name."""
 

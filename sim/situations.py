@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from staleloc.models.situations import ENGINE_SITUATIONS, SITUATIONS
+from staleloc.models.situations import ENGINE_SITUATIONS, GRAPH_SITUATIONS, SITUATIONS
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["possible"]
@@ -68,7 +68,7 @@ _ALSO: dict[str, Callable[[Profile], bool]] = {
 _HOSTED = frozenset(
     {
         *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted", "host_short"),
-        *("offload_in_flight", "freed_beside_flight", "forward_over_flight"),
+        *("offload_in_flight", "freed_beside_flight", "forward_over_flight", "load_back_before_verify"),
     }
 )
 """Engine-level situations that take a host tier."""
@@ -82,6 +82,10 @@ def possible(profiles: Iterable[Profile]) -> list[str]:
     if engines:
         hosted = any(profile.host for profile in engines)
         reachable += [name for name in ENGINE_SITUATIONS if hosted or name not in _HOSTED]
+    captured = [profile for profile in engines if "graphs" in profile.features]
+    if captured:
+        hosted = any(profile.host for profile in captured)
+        reachable += [name for name in GRAPH_SITUATIONS if hosted or name not in _HOSTED]
     return reachable
 
 

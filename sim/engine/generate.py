@@ -7,7 +7,7 @@ really collide. Whether a step succeeds is the target's affair; the author assum
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from staleloc.models.config import FULL, SWA, WRITE_POLICIES, Config
@@ -18,7 +18,7 @@ from staleloc.sim.events import Event
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["generate_engine"]
+__all__ = ["Author", "generate_engine"]
 
 _WEIGHTS: dict[str, int] = {
     ee.Evict.kind: 8, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 3, ee.Abort.kind: 3,
@@ -30,11 +30,19 @@ _OF_HOST = frozenset({ee.TransferDone.kind})
 """Events that take a host tier."""
 
 
-def generate_engine(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """An engine-level tape for a target with these profiles. It depends on nothing but the choices."""
+def generate_engine(
+    choices: Choices, profiles: Sequence[Profile], authors: Mapping[tuple[str, ...], type[Author]]
+) -> Tape:
+    """An engine-level tape for a target with these profiles. It depends on nothing but the choices.
+
+    Args:
+        choices: what is drawn from.
+        profiles: of the engine level, all of them.
+        authors: who writes tapes with certain features; an `Author` does all others.
+    """
     config = _draw_config(choices, profiles)
     length = choices.pick((48, 96, 160, 240))
-    author = _Author(choices, config)
+    author = authors.get(config.features, Author)(choices, config)
     return Tape(config, tuple(author.event() for _ in range(length)))
 
 
@@ -80,7 +88,7 @@ class _Draft:
     unsaved: bool = False
 
 
-class _Author:
+class Author:
     """Writes the next event: mostly the next step of some request, sometimes something else.
 
     Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
@@ -218,4 +226,4 @@ class _Author:
         return ee.Flush()
 
 
-_OTHER: dict[str, Callable[[_Author], Event]] = {kind: getattr(_Author, kind) for kind in _WEIGHTS}
+_OTHER: dict[str, Callable[[Author], Event]] = {kind: getattr(Author, kind) for kind in _WEIGHTS}

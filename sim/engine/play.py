@@ -15,10 +15,13 @@ from staleloc.sim.engine import events as ee
 from staleloc.sim.engine.step import EngineStep, Written
 from staleloc.sim.events import Event
 
-__all__ = ["MAX_TOKENS", "PLAY"]
+__all__ = ["MAX_TOKENS", "PLAY", "Forward", "chunk", "decode", "judges", "read_back", "refuse", "run_layers", "running"]
 
 MAX_TOKENS = 96
 """Tokens of a request at most; the engines' request tables here have room for 128."""
+
+Forward = Callable[[EngineStep, list[Written]], None]
+"""Runs a forward over tokens that have slots."""
 
 
 def _get(step: EngineStep, number: int) -> Request | None:
@@ -49,43 +52,59 @@ def _admit(step: EngineStep, event: ee.Admit) -> bool:
 
 
 def _prefill(step: EngineStep, event: ee.Prefill) -> bool:
-    request = _get(step, event.request)
-    if request is None or request.phase is not Phase.ADMITTED or request.unsaved or event.count < 1:
+    return chunk(step, event.request, event.count, run_layers)
+
+
+def chunk(step: EngineStep, number: int, count: int, forward: Forward) -> bool:
+    """Compute the next `count` tokens of a prompt; False if the request is not at that."""
+    request = _get(step, number)
+    if request is None or request.phase is not Phase.ADMITTED or request.unsaved or count < 1:
         return False
     start = request.computed
-    count = min(event.count, request.prompt - start)
-    step.effect = replace(event, count=count)
-    judged = _judged(step)
-    if step.target.prefill(event.request, count) is None:
-        _refuse(step, [(event.request, start, start + count)], judged)
+    span = Written(number, start, min(start + count, request.prompt))
+    step.effect = step.event.changed(count=span.stop - start)
+    judged = judges(step)
+    if step.target.prefill(number, span.stop - start) is None:
+        refuse(step, [span], judged)
         return True
-    step.world.computed(event.request, count)
-    _forward(step, [Written(event.request, start, start + count)])
+    step.world.computed(number, span.stop - start)
+    forward(step, [span])
     return True
 
 
 def _decode(step: EngineStep, event: ee.Decode) -> bool:
-    ready = []
-    for number in dict.fromkeys(event.requests):
-        request = _get(step, number)
-        if request is not None and request.phase is Phase.RUNNING and len(request.tokens) < MAX_TOKENS:
-            ready.append(number)
+    return decode(step, event.requests, event.token, run_layers)
+
+
+def running(step: EngineStep, numbers: tuple[int, ...], count: int) -> list[int]:
+    """Those of the requests that can decode `count` more tokens, each once."""
+    known = {number: _get(step, number) for number in numbers}
+    return [
+        number
+        for number, request in known.items()
+        if request is not None and request.phase is Phase.RUNNING and len(request.tokens) + count <= MAX_TOKENS
+    ]
+
+
+def decode(step: EngineStep, numbers: tuple[int, ...], token: int, forward: Forward) -> bool:
+    """One step of the running requests among these; False if there are none."""
+    ready = running(step, numbers, 1)
     if not ready:
         return False
-    step.effect = replace(event, requests=tuple(ready))
+    step.effect = step.event.changed(requests=tuple(ready))
     spans = [Written(number, (start := step.world.requests[number].computed), start + 1) for number in ready]
-    judged = _judged(step)
-    if step.target.decode(ready, [event.token] * len(ready)) is None:
-        _refuse(step, [(span.request, span.start, span.stop) for span in spans], judged)
+    judged = judges(step)
+    if step.target.decode(ready, [token] * len(ready)) is None:
+        refuse(step, spans, judged)
         return True
     for number in ready:
-        step.world.append(number, event.token)
+        step.world.append(number, token)
         step.world.computed(number, 1)
-    _forward(step, spans)
+    forward(step, spans)
     return True
 
 
-def _judged(step: EngineStep) -> bool:
+def judges(step: EngineStep) -> bool:
     """Whether the eviction that comes now must give all that nobody locks. What a queued transfer pins may stay, and
     so may what a write-back finds no room for on the host."""
     if step.target.pending():
@@ -98,8 +117,8 @@ def _judged(step: EngineStep) -> bool:
     return True
 
 
-def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], judged: bool) -> None:
-    """The target found no room even after an eviction, which may be judged or not."""
+def refuse(step: EngineStep, spans: list[Written], judged: bool) -> None:
+    """The target found no room for these tokens even after an eviction, which may be judged or not."""
     pages, size = step.world.config.pages, step.world.config.page_size
     step.refused = need = sum(pages(stop) - pages(start) for _, start, stop in spans)
     if judged:
@@ -107,7 +126,7 @@ def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], judged: bool) -
     step.world.saw("refused")
 
 
-def _forward(step: EngineStep, spans: list[Written]) -> None:
+def run_layers(step: EngineStep, spans: list[Written]) -> None:
     """Every layer writes the batch's rows, then attention reads what it attends to."""
     world, target = step.world, step.target
     if target.pending():
@@ -115,10 +134,15 @@ def _forward(step: EngineStep, spans: list[Written]) -> None:
     for layer in range(len(world.config.layers)):
         tags = [tag for span in spans for tag in world.row_tags(*span, layer)]
         target.write([(span.request, span.start, span.stop) for span in spans], layer, tags)
-        for span in spans:
-            start, stop = world.attended(span.request, span.start, layer)
-            step.reads.append((span.request, start, layer, target.read(span.request, start, stop, layer)))
+        read_back(step, spans, layer)
     step.written = spans
+
+
+def read_back(step: EngineStep, spans: list[Written], layer: int) -> None:
+    """Attention of these tokens reads what it attends to at a layer."""
+    for span in spans:
+        start, stop = step.world.attended(span.request, span.start, layer)
+        step.reads.append((span.request, start, layer, step.target.read(span.request, start, stop, layer)))
 
 
 def _checkpoint(step: EngineStep, event: ee.Checkpoint) -> bool:
@@ -157,7 +181,7 @@ def _abort(step: EngineStep, event: ee.Abort) -> bool:
 
 
 def _evict(step: EngineStep, event: ee.Evict) -> bool:
-    judged, quiet = _judged(step), not step.target.pending()
+    judged, quiet = judges(step), not step.target.pending()
     before, size = step.target.raw_free(), step.world.config.page_size
     step.target.evict(event.full, event.swa)
     if not judged:

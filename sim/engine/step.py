@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from staleloc.models.engine import EngineWorld
+from staleloc.models.graphs import Run
 from staleloc.models.radix import Placed, place
 from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 from staleloc.sim.events import Event
@@ -31,6 +32,7 @@ class EngineStep:
 
     Attributes:
         written: spans whose KV the event wrote in every layer.
+        runs: forwards that went through a captured graph, and for each layer the slots that they wrote.
         reads: what attention read back: request, start, layer and rows.
         admission: what the event's admission came to, if it was one.
         refused: pages of each pool that a refused allocation needed; None if nothing was refused.
@@ -45,6 +47,7 @@ class EngineStep:
     world: EngineWorld
     target: EngineTarget
     written: list[Written] = field(default_factory=list)
+    runs: list[tuple[Run, Sequence[Sequence[int]]]] = field(default_factory=list)
     reads: list[tuple[int, int, int, Rows]] = field(default_factory=list)
     refused: int | None = None
     admission: Admission | None = None

@@ -1,6 +1,17 @@
 """The oracles of the engine level, one file each. Order matters: the first to fire names the divergence."""
 
-from staleloc.sim.engine.checks import admission, eviction, locks, owners, races, refusal, rows, structure, values
+from staleloc.sim.engine.checks import (
+    admission,
+    eviction,
+    graphs,
+    locks,
+    owners,
+    races,
+    refusal,
+    rows,
+    structure,
+    values,
+)
 from staleloc.sim.engine.step import EngineCheck
 
 __all__ = ["ENGINE_CHECKS"]
@@ -11,6 +22,7 @@ ENGINE_CHECKS: tuple[EngineCheck, ...] = (
     owners.CHECK,
     races.CHECK,
     values.CHECK,
+    graphs.CHECK,
     rows.CHECK,
     locks.CHECK,
     refusal.CHECK,
