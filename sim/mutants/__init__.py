@@ -9,6 +9,7 @@ from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
+from staleloc.sim.mutants.graphs_builtin import GRAPHS
 from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS
 from staleloc.sim.mutants.load_back_builtin import LOAD_BACKS
 from staleloc.sim.mutants.tree_builtin import INSERTIONS, TREES
@@ -29,7 +30,7 @@ def _by_name(mutants: Iterable[Mutant]) -> dict[str, Mutant]:
 MUTANTS: dict[str, Mutant] = _by_name(
     (
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
-        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
+        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS, *GRAPHS),
         *(*SGLANG_TREES, *SGLANG_HOSTS),
     )
 )
