@@ -71,4 +71,5 @@ class GraphTarget(EngineTarget, Protocol):
         """Take back the last `count` tokens of a request."""
 
     def raw_run(self) -> RunView:
-        """What the last `capture`, `replay` or `draft` wrote; a capture ends with a first replay."""
+        """What the last `capture`, `replay`, `draft` or whole forward of `write` wrote; a capture ends with a first
+        replay."""

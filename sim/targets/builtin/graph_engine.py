@@ -45,6 +45,11 @@ class GraphEngine(BuiltinEngine):
             self._runners[runner].capture(size)
             self._ran = self._pool
 
+    def write(self, requests: list[Span], layer: int, tags: list[int]) -> None:
+        """See `EngineTarget.write`."""
+        super().write(requests, layer, tags)
+        self._ran = self._pool
+
     def replay(self, runner: str, spans: list[Span], tags: list[list[int]]) -> None:
         """See `GraphTarget.replay`."""
         for request, _, _ in spans:
