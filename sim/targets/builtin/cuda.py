@@ -112,6 +112,6 @@ class Cuda:
         current = torch.cuda.current_stream()
         self._copies.wait_stream(current)
         with torch.cuda.stream(self._copies):
-            rows = leaving.to("cuda", non_blocking=True)
+            rows = leaving.to(there.device, non_blocking=True)
             there[:, torch.tensor(device, dtype=torch.int64)] = rows
         current.wait_stream(self._copies)
