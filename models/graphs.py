@@ -112,6 +112,11 @@ class Graphs:
                 return other
         return None
 
+    def left_by(self, run: Run, row: int, slot: int) -> Run | None:
+        """The last run before another that had this SWA loc in this row; None if there is none."""
+        earlier = (it for it in reversed(self.runs) if it.event < run.event)
+        return next((it for it in earlier if it.swa[row : row + 1] == (slot,)), None)
+
 
 def padded(slots: Sequence[int], size: int) -> list[int]:
     """Slots of a batch in a graph of `size` tokens."""

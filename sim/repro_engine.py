@@ -21,16 +21,22 @@ HANG_SECONDS = 30
 
 _WIDTH = 110
 
-_BUILTIN = "staleloc.sim.targets.builtin.engine"
+_BUILTIN = ("staleloc.sim.targets.builtin.engine", "BuiltinEngine")
+_GRAPHS = ("staleloc.sim.targets.builtin.graph_engine", "GraphEngine")
 _SGLANG = ("staleloc.sim.targets.sglang.sources", "staleloc.sim.targets.sglang.target")
 _BY_HAND = "staleloc.sim.engine.by_hand"
 
 
 def engine_roots(finding: Finding) -> tuple[str, ...]:
     """Modules of ours that the script imports."""
-    target = _SGLANG if finding.origin.target.startswith("sglang") else (_BUILTIN,)
+    target = _SGLANG if finding.origin.target.startswith("sglang") else _builtin(finding)[:1]
     check = _check_module(finding)
     return (*target, _BY_HAND, *([check] if check else []))
+
+
+def _builtin(finding: Finding) -> tuple[str, str]:
+    """Module and class of the embedded engine that a tape takes."""
+    return _GRAPHS if "graphs" in finding.tape.config.features else _BUILTIN
 
 
 def _check_module(finding: Finding) -> str | None:
@@ -68,8 +74,9 @@ def _setup(finding: Finding) -> Lines:
         lines.append(f"from {check.replace('staleloc', 'embedded', 1)} import CHECK")
     target = "load_release(sys.argv[1] if len(sys.argv) > 1 else None)"
     if not finding.origin.target.startswith("sglang"):
-        lines.append(f"from {_BUILTIN.replace('staleloc', 'embedded', 1)} import BuiltinEngine")
-        target = "BuiltinEngine()"
+        module, name = _builtin(finding)
+        lines.append(f"from {module.replace('staleloc', 'embedded', 1)} import {name}")
+        target = f"{name}()"
     lines.append("")
     if finding.divergence.kind == "hang":
         lines.append(f"faulthandler.dump_traceback_later({HANG_SECONDS}, exit=True)  # with exit code 1")

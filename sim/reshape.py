@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from staleloc.sim import events as ev
-from staleloc.sim.engine.events import Decode
 
 __all__ = ["joined", "merged", "renumbered", "requests_of", "scaled", "shortened"]
 
@@ -71,8 +70,8 @@ def _shift(event: ev.Event, request: int, tokens: int) -> ev.Event:
 def _rename(event: ev.Event, name: Callable[[int], int]) -> ev.Event:
     if isinstance(event, ev.AllocExtend):
         return replace(event, items=tuple((name(request), count) for request, count in event.items))
-    if isinstance(event, ev.AllocDecode | Decode):
-        return replace(event, requests=tuple(map(name, event.requests)))
+    if hasattr(event, "requests"):
+        return event.changed(requests=tuple(map(name, event.arguments()["requests"])))
     if isinstance(event, ev.BeginForward):
         return replace(event, spans=tuple((name(request), start, stop) for request, start, stop in event.spans))
     if getattr(event, "source", None) == "batch" or not hasattr(event, "request"):

@@ -13,9 +13,8 @@ from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
 from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.engine.inside import inside, rule
-from staleloc.sim.engine.play import PLAY
+from staleloc.sim.engine.plays import PLAYS
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.events import Event
 from staleloc.sim.fitting import fitted, lacking, profile_of
@@ -25,7 +24,7 @@ from staleloc.sim.targets.engine import EngineTarget
 __all__ = ["Engine"]
 
 _INDEX = re.compile(r"\{(\d+)\}")
-_EVENTS = {event.kind: event for event in ENGINE_EVENTS}
+_EVENTS = {event.kind: event for event in PLAYS}
 _TARGETS = f"{__name__.removesuffix('.engine.by_hand')}.targets."
 
 
@@ -68,7 +67,7 @@ class Engine:
         self._world.now = index
         self._last = step = EngineStep(index, event, self._world, self._target)
         try:
-            if PLAY[type(event)](step, event) and self._check is not None:
+            if PLAYS[type(event)](step, event) and self._check is not None:
                 self._found = self._check.run(step)
         except Exception as error:
             if _misfit(error):
@@ -104,13 +103,18 @@ class Engine:
         fields = ", ".join(f"{name}={value}" for name, value in self._last.event.arguments().items())
         print(f"after step {found.event + 1}, {self._last.event.kind}({fields}):")
         print(f"  expected  {rule(self._check, found)}")
-        print(f"  actual    {found.what}")
+        print(f"  actual    {found.what if found.kind == 'crash' else _numbered(found.what)}")
         for row in found.rows:
             print(f"  full loc {row.loc}: expected {row.expected}, actual {row.actual}")
         if found.sentence:
-            print(f"  {_INDEX.sub(lambda match: str(int(match[1]) + 1), found.sentence)}")
+            print(f"  {_numbered(found.sentence)}")
         if found.kind != "crash":
             print("\n".join(f"  {line}" for line in inside(self._last)))
+
+
+def _numbered(text: str) -> str:
+    """A text with its events numbered from 1."""
+    return _INDEX.sub(lambda match: str(int(match[1]) + 1), text)
 
 
 def _misfit(error: Exception) -> bool:

@@ -9,18 +9,15 @@ from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.checks import ENGINE_CHECKS
 from staleloc.sim.engine.notice import Noticer
-from staleloc.sim.engine.play import PLAY
+from staleloc.sim.engine.plays import PLAYS
 from staleloc.sim.engine.scene import scene
 from staleloc.sim.engine.step import EngineCheck, EngineStep
-from staleloc.sim.graphs.play import GRAPH_PLAY
 from staleloc.sim.patience import Stuck, hang, patience
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.engine import EngineTarget
 from staleloc.sim.verdict import Verdict
 
 __all__ = ["drive_engine"]
-
-_PLAY = {**PLAY, **GRAPH_PLAY}
 
 
 def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
@@ -64,7 +61,7 @@ def _scene(step: EngineStep, check: EngineCheck, found: Divergence) -> tuple[str
 def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
     step.effect = step.event
     try:
-        if not _PLAY[type(step.event)](step, step.event):
+        if not PLAYS[type(step.event)](step, step.event):
             step.effect = None
             return None
         noticer.look(step)

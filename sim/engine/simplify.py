@@ -8,6 +8,7 @@ from typing import Any
 
 from staleloc.sim.engine import events as ee
 from staleloc.sim.events import Event
+from staleloc.sim.graphs.simplify import GRAPH_SIMPLER
 
 __all__ = ["ENGINE_SIMPLER"]
 
@@ -53,5 +54,6 @@ ENGINE_SIMPLER: dict[type[Event], Callable[[Any], Iterator[Event]]] = {
     ee.Decode: _decode,
     ee.Evict: _evict,
     ee.TransferDone: _transfer_done,
+    **GRAPH_SIMPLER,
 }
 """Event type -> simpler versions of an event, the boldest first."""

@@ -38,9 +38,9 @@ def parse(text: str) -> TargetSpec:
     """
     family, colon, policy = text.partition(":")
     if family == "builtin" and bool(policy) == bool(colon):
-        from staleloc.sim.targets.builtin.target import BuiltinTarget
+        from staleloc.sim.targets.builtin import BuiltinEngine
 
-        known = sorted({name for profile in BuiltinTarget.profiles for name in profile.policies})
+        known = sorted({name for profile in BuiltinEngine.profiles for name in profile.policies})
         if policy and policy not in known:
             raise TargetError(f"builtin has no policy {policy!r}; it has {', '.join(known)}")
         return TargetSpec(text, family, policy or None)

@@ -25,7 +25,7 @@ CLEAN_BUDGET = BUDGET if LONG else 10_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "engine")]
 
-PROFILES = Scope("engine").of(BuiltinEngine.profiles)
+SCOPES = {"plain": Scope("engine"), "graphs": Scope("engine", ("graphs",))}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,10 +39,11 @@ def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., An
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 5) for first in SEEDS[::5]], ids=str)
-def test_the_clean_target_is_silent_from_every_seed(seeds: range, hunt: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("scope", SCOPES)
+def test_the_clean_target_is_silent_from_every_seed(scope: str, seeds: range, hunt: Callable[..., Any]) -> None:
     """On the same seeds: what finds a mutant finds nothing where there is none."""
     target = BuiltinEngine()
     for seed in seeds:
-        outcome = hunt(target, PROFILES, seed, CLEAN_BUDGET)
+        outcome = hunt(target, SCOPES[scope].of(target.profiles), seed, CLEAN_BUDGET)
         assert outcome.divergence is None
         assert outcome.events >= CLEAN_BUDGET

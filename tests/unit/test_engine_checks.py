@@ -27,6 +27,7 @@ RULES = {
     "owners": {"out-of-bounds", "alias", "double-free", "use-after-free", "race", "leak"},
     "races": {"race"},
     "values": {"stale-translation", "wrong-mapping"},
+    "graphs": {"graph-pollution", "stale-translation", "wrong-content"},
     "rows": {"wrong-content", "stale-translation"},
     "locks": {"use-after-free", "leak"},
     "refusal": {"leak"},

@@ -23,13 +23,14 @@ from staleloc.sim.engine.events import (
     Prefill,
     TransferDone,
 )
-from staleloc.sim.engine.generate import generate_engine
 from staleloc.sim.events import Event
+from staleloc.sim.levels import generate_tape
+from staleloc.sim.scope import Scope
 from staleloc.sim.situations import possible
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
 
-PROFILE = BuiltinEngine.profiles[-1]
+PROFILE = Scope("engine").of(BuiltinEngine.profiles)[0]
 
 RARE = {"recovered_in_part"}
 
@@ -56,7 +57,7 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few hundred tapes, and it counts no others."""
     counted: Counter[str] = Counter()
     for index in range(250):
-        counted.update(drive_engine(generate_engine(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
+        counted.update(drive_engine(generate_tape(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
     assert set(counted) | RARE == set(ENGINE_SITUATIONS)
 
 

@@ -38,15 +38,17 @@ def _report(step: EngineStep, run: Run, layer: int, written: Sequence[int], row:
     what = f"{graph} wrote row {row} to {'SWA ' if swa else ''}slot {written[row]} of layer {layer}, {wanted}"
     if not swa:
         return step.diverges("wrong-content", CHECK.name, what)
-    kind, why = _source(step, run, written)
+    kind, why = _source(step, run, written, row)
     return step.diverges(kind, CHECK.name, what, why, _rows(run, written))
 
 
-def _source(step: EngineStep, run: Run, written: Sequence[int]) -> tuple[str, str]:
+def _source(step: EngineStep, run: Run, written: Sequence[int], row: int) -> tuple[str, str]:
     """The class of a wrong SWA loc, and whose translation it is."""
     source = step.world.graphs.served(run, written)
     if source is None:
-        return "stale-translation", ""
+        left = step.world.graphs.left_by(run, row, written[row])
+        why = "" if left is None else f"row {row} is what [{left.event}] left there at event {{{left.event}}}"
+        return "stale-translation", why
     if source.event > run.captured:
         why = f"[{run.event}] at event {{{run.event}}} was served the translation of event {{{source.event}}}"
         return "stale-translation", why
