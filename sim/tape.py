@@ -227,7 +227,7 @@ def _event(index: int, values: Any) -> Event:
             raise TapeError(f'{where}: {_short(values)} names no event; it must be an object with "event": NAME')
         if kind not in BY_NAME:
             close = get_close_matches(kind[:64], BY_NAME)
-            known = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(BY_NAME)}"
+            known = f"did you mean {' or '.join(close)}?" if close else "tape.schema.json lists those there are"
             raise TapeError(f"{where}: no event is called {_short(kind)}; {known}")
         _validate(values, event_schemas()[kind], where)
     except TapeError as error:

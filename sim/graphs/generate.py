@@ -31,6 +31,7 @@ class GraphAuthor(Author):
         self.recaptures = choices.pick((0, 1, 5))
         self.through = choices.pick((50, 80, 100))
         self.drafted: tuple[int, ...] = ()
+        self.ran = 1
         self.graphs = self.captures()
         self.planned.extend(it for it in self.graphs if choices.chance(90))
 
@@ -53,11 +54,17 @@ class GraphAuthor(Author):
         """The next event."""
         if not self.planned:
             if self.graphs and self.choices.chance(self.recaptures):
-                return self.choices.pick(self.graphs)
+                return self.recapture()
             if self.drafted and self.choices.chance(50):
                 requests, self.drafted = self.drafted, ()
                 return ge.Verify(requests, self.choices.integer(0, self.proposal))
         return self.captured(super().event())
+
+    def recapture(self) -> Event:
+        """A graph of the tape again, or one as large as the batch that has just run."""
+        again = self.choices.pick(self.graphs)
+        assert isinstance(again, ge.Capture)
+        return again if self.choices.chance(60) else ge.Capture(again.runner, self.ran)
 
     def captured(self, event: Event) -> Event:
         """The same step through a graph, if this tape has graphs for it."""
@@ -65,8 +72,10 @@ class GraphAuthor(Author):
             if self.proposal and not self.drafted and self.choices.chance(40):
                 return self.draft(event.requests)
             if self.decodes and self.choices.chance(self.through):
+                self.ran = len(event.requests)
                 return ge.Replay(self.choices.pick(self.decodes), event.requests, event.token)
         if isinstance(event, ee.Prefill) and self.prefills and self.choices.chance(self.through):
+            self.ran = min(event.count, MAX_GRAPH_TOKENS)
             return ge.ReplayChunk(self.choices.pick(self.prefills), event.request, event.count)
         return event
 

@@ -137,7 +137,7 @@ def test_a_polluted_graph_names_its_capture_and_the_run_whose_answer_it_serves()
         == "the standard graph captured at event 5 wrote row 0 to SWA slot 1 of layer 1, in its own capture"
     )
     assert sentence(divergence, Tape(CONFIG, events)) == (
-        "the graph that event 5 captured holds no translation: it serves the one of replay_chunk at event 4"
+        "the graph that event 5 captured serves what replay_chunk at event 4 translated before it"
     )
     assert [(row.loc, row.expected, row.actual) for row in divergence.rows] == [(0, 0, 1), (0, 0, 2)]
 
@@ -147,7 +147,7 @@ def test_a_warm_up_that_pollutes_is_named() -> None:
     events = (Capture("standard", 2), *served(0, 1, 2), Replay("standard", (0,), 1))
     divergence = found("graph-keeps-warm-up", *events)
     assert sentence(divergence, Tape(CONFIG, events)) == (
-        "the graph that event 1 captured holds no translation: it serves the one of a warm-up on the dummy slot"
+        "the graph that event 1 captured serves what a warm-up on the dummy slot translated before it"
     )
 
 

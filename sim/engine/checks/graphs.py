@@ -53,7 +53,7 @@ def _source(step: EngineStep, run: Run, written: Sequence[int], row: int) -> tup
         why = f"[{run.event}] at event {{{run.event}}} was served the translation of event {{{source.event}}}"
         return "stale-translation", why
     whose = "a warm-up on the dummy slot" if source.warm_up else f"[{source.event}] at event {{{source.event}}}"
-    why = f"the graph that event {{{run.captured}}} captured holds no translation: it serves the one of {whose}"
+    why = f"the graph that event {{{run.captured}}} captured serves what {whose} translated before it"
     return "graph-pollution", why
 
 
