@@ -10,7 +10,7 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def play(tape: Tape, name: str, device: str) -> Played:
         contents = (
             [] if verdict.divergence else [rows_of(target, tape, layer) for layer in range(len(tape.config.layers))]
         )
-    found = None if verdict.divergence is None else asdict(verdict.divergence)
+    found = None if verdict.divergence is None else asdict(replace(verdict.divergence, state=()))
     return Played(found, verdict.events, recording.locs, target.cache_hits(), contents, recording.trace)
 
 

@@ -100,6 +100,7 @@ def _draft(step: EngineStep, event: ge.Draft) -> bool:
     found = world.graphs.fitting(_SPECULATIVE, count * len(ready))
     if not ready or not count or found is None:
         return False
+    step.effect = event.changed(requests=tuple(ready))
     spans = [Written(number, (start := world.requests[number].computed), start + count) for number in ready]
     judged = judges(step)
     locs = target.begin_draft(ready, count)
@@ -129,6 +130,8 @@ def _verify(step: EngineStep, event: ge.Verify) -> bool:
     found = world.graphs.fitting(_SPECULATIVE, count * len(ready))
     if found is None:
         return False
+    kept = min(event.accepted, count)
+    step.effect = event.changed(requests=tuple(ready), accepted=kept)
     for number in ready:
         del world.graphs.drafts[number]
     spans = [Written(number, draft.after, draft.after + count) for number, draft in drafts.items()]
@@ -141,7 +144,6 @@ def _verify(step: EngineStep, event: ge.Verify) -> bool:
             world.append(number, token)
         world.computed(number, count)
     run = _run(step, _SPECULATIVE, *found, spans)
-    kept = min(event.accepted, count)
     for number in ready if kept < count else ():
         target.reject(number, count - kept)
         world.reject(number, count - kept)
