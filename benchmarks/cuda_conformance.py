@@ -83,12 +83,12 @@ def _report(options: argparse.Namespace) -> int:
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        trial = _Crew(options, Path(folder) / "trial", tapes=TRIAL, workers=1)
+        trial = _Crew(options, Path(folder) / "trial", tapes=TRIAL, workers=1, deaths=1)
         trial.play()
         failing = len(trial.results) < TRIAL or all(result["difference"] for result in trial.results)
         crew = trial
         if not failing:
-            crew = _Crew(options, Path(folder) / "all", tapes=options.tapes, workers=options.workers)
+            crew = _Crew(options, Path(folder) / "all", tapes=options.tapes, workers=options.workers, deaths=DEATHS)
             crew.play()
         timed = Path(folder) / "timing.json"
         done = subprocess.run(_command(options, "--timing", "--out", str(timed)), capture_output=True, text=True)
@@ -111,11 +111,12 @@ def _command(options: argparse.Namespace, *words: str) -> list[str]:
 class _Crew:
     """Workers that play tapes, each in a process of its own: a fault on the device takes the process with it."""
 
-    def __init__(self, options: argparse.Namespace, stem: Path, tapes: int, workers: int) -> None:
+    def __init__(self, options: argparse.Namespace, stem: Path, tapes: int, workers: int, deaths: int) -> None:
         self._options = options
         self._stem = stem
         self._tapes = tapes
         self._workers = workers
+        self._most = deaths
         self.deaths: list[dict[str, Any]] = []
 
     @property
@@ -139,7 +140,7 @@ class _Crew:
                 del running[number]
                 if process.returncode:
                     last = self._bury(number, process.returncode)
-                    if len(self.deaths) < DEATHS and time.monotonic() < limit:
+                    if len(self.deaths) < self._most and time.monotonic() < limit:
                         running[number] = self._start(number, last)
 
     def _start(self, number: int, after: int) -> subprocess.Popen[bytes]:

@@ -110,7 +110,9 @@ def test_a_verification_may_lie_elsewhere_than_its_draft() -> None:
     assert seen(*events)["verified_elsewhere"] == 1
     divergence = found("graph-verify-keeps-draft", *events, config=replace(CONFIG, policy="side_channel"))
     assert divergence.key == ("stale-translation", "graphs")
-    assert sentence(divergence, Tape(CONFIG, events)) == "verify at event 11 was served the translation of event 6"
+    assert sentence(divergence, Tape(CONFIG, events)) == (
+        "the graph that event 1 captured was given the translation of the draft run of event 6"
+    )
 
 
 def test_a_load_back_between_draft_and_verification_is_noticed() -> None:
@@ -132,12 +134,9 @@ def test_a_polluted_graph_names_its_capture_and_the_run_whose_answer_it_serves()
     )  # fmt: skip
     divergence = found("graph-keeps-last-run", *events)
     assert divergence.key == ("graph-pollution", "graphs")
-    assert (
-        fact(divergence)
-        == "the standard graph captured at event 5 wrote row 0 to SWA slot 1 of layer 1, in its own capture"
-    )
+    assert fact(divergence) == "the standard graph wrote row 0 to SWA slot 1 of layer 1, in its own capture"
     assert sentence(divergence, Tape(CONFIG, events)) == (
-        "the graph that event 5 captured serves what replay_chunk at event 4 translated before it"
+        "the graph that event 5 captured serves what the breakable run of event 4 translated before it"
     )
     assert [(row.loc, row.expected, row.actual) for row in divergence.rows] == [(0, 0, 1), (0, 0, 2)]
 

@@ -27,34 +27,36 @@ def _run(step: EngineStep) -> Divergence | None:
 def _report(step: EngineStep, run: Run, layer: int, written: Sequence[int], row: int) -> Divergence:
     swa = step.world.swa_layers[layer]
     slots = run.swa if swa else run.locs
-    graph = f"the {run.runner} graph captured at event {{{run.captured}}}"
+    graph = f"the graph that event {{{run.captured}}} captured"
     if row >= len(written):
-        what = f"{graph} wrote {row} of {len(slots)} tokens at layer {layer}"
-        return step.diverges("wrong-content", CHECK.name, what)
+        what = f"the {run.runner} graph wrote {row} of {len(slots)} tokens at layer {layer}"
+        return step.diverges("wrong-content", CHECK.name, what, f"it is {graph}")
     if run.warm_up:
         wanted = "in its own capture"
     else:
         wanted = f"expected {slots[row]}" if row < len(slots) else f"beyond its batch of {len(slots)}"
-    what = f"{graph} wrote row {row} to {'SWA ' if swa else ''}slot {written[row]} of layer {layer}, {wanted}"
+    what = f"the {run.runner} graph wrote row {row} to {'SWA ' if swa else ''}slot {written[row]} of layer {layer}"
     if not swa:
-        return step.diverges("wrong-content", CHECK.name, what)
+        return step.diverges("wrong-content", CHECK.name, f"{what}, {wanted}", f"it is {graph}")
     kind, why = _source(step, run, written, row)
-    return step.diverges(kind, CHECK.name, what, why, _rows(run, written))
+    return step.diverges(kind, CHECK.name, f"{what}, {wanted}", f"{graph} {why}", _rows(run, written))
 
 
 def _source(step: EngineStep, run: Run, written: Sequence[int], row: int) -> tuple[str, str]:
-    """The class of a wrong SWA loc, and whose translation it is."""
-    source = step.world.graphs.served(run, written)
+    """The class of a wrong SWA loc, and what the graph did."""
+    graphs = step.world.graphs
+    source = graphs.served(run, written)
     if source is None:
-        left = step.world.graphs.left_by(run, row, written[row])
-        why = "" if left is None else f"row {row} is what [{left.event}] left there at event {{{left.event}}}"
-        return "stale-translation", why
+        left = graphs.left_by(run, row, written[row])
+        whose = "nobody's" if left is None else f"what {_named(left)} left in row {row}"
+        return "stale-translation", f"was given {whose}"
     if source.event > run.captured:
-        why = f"[{run.event}] at event {{{run.event}}} was served the translation of event {{{source.event}}}"
-        return "stale-translation", why
-    whose = "a warm-up on the dummy slot" if source.warm_up else f"[{source.event}] at event {{{source.event}}}"
-    why = f"the graph that event {{{run.captured}}} captured serves what {whose} translated before it"
-    return "graph-pollution", why
+        return "stale-translation", f"was given the translation of {_named(source)}"
+    return "graph-pollution", f"serves what {_named(source)} translated before it"
+
+
+def _named(run: Run) -> str:
+    return "a warm-up on the dummy slot" if run.warm_up else f"the {run.runner} run of event {{{run.event}}}"
 
 
 def _rows(run: Run, written: Sequence[int]) -> list[LocRow]:
