@@ -26,10 +26,14 @@ from staleloc.models.config import Config
 from staleloc.sim.targets.base import FreeSlots, Profile, Rows
 from staleloc.sim.targets.engine import NodeView, RequestView
 
-__all__ = ["MAX_REQUESTS", "DisaggTarget", "Preallocated", "Preallocation", "Queues", "Rules"]
+__all__ = ["MAX_REQUESTS", "DisaggTarget", "OverAdmission", "Preallocated", "Preallocation", "Queues", "Rules"]
 
 MAX_REQUESTS = 8
 """Requests alive at once, in all phases together: a target has request slots for so many."""
+
+
+class OverAdmission(Exception):
+    """A target raises this where the engine finds that what it admitted cannot be allocated ("KV cache is full")."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Rules:
         whole_charged: where every token behind a prefix gets an SWA slot, the SWA budget is asked for that
             many and not for the tail alone.
         wide_tail: with a prefix tree the tail starts ``max(window, page) + 1`` tokens before the end.
+        sender_skips_cached: the sender's window starts no earlier than what is cached.
     """
 
     whole_pages: bool = True
@@ -56,6 +61,7 @@ class Rules:
     tail_after_prefix: bool = False
     whole_charged: bool = True
     wide_tail: bool = False
+    sender_skips_cached: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,8 @@ class Preallocation:
         cached: tokens at the front of its prompt that this node has already; the sender skips them.
         full: full pages (slots if the page size is 1) of the tokens from `cached` on, in order.
         swa: SWA pages of the tokens from the start of the sender's window on, in order. The sender's window
-            starts at ``max(0, prompt - window)``, down to a page boundary, whatever is cached.
+            starts at ``max(0, prompt - window)``, or ``max(cached, prompt - window)`` by
+            `Rules.sender_skips_cached`, down to a page boundary.
     """
 
     request: int
@@ -134,7 +141,11 @@ class DisaggTarget(Protocol):
         rejects it because no empty cache could hold it; then it is forgotten."""
 
     def preallocate(self) -> Preallocated:
-        """Admit from the front of the queue what the budgets allow (``pop_preallocated``)."""
+        """Admit from the front of the queue what the budgets allow (``pop_preallocated``).
+
+        Raises:
+            OverAdmission: a request was admitted that cannot be allocated.
+        """
 
     def receive(self, layer: int, slots: list[int], tags: list[int]) -> None:
         """The sender writes one row to each of these slots of a layer's own pool: SWA slots at an SWA layer,
@@ -170,7 +181,11 @@ class DisaggTarget(Protocol):
 
     def resume(self) -> list[int]:
         """Give fresh slots to the front of the retracted requests, as far as the budgets allow, and load their
-        copies (``resume_retracted_reqs``); which were resumed. They wait to be started."""
+        copies (``resume_retracted_reqs``); which were resumed. They wait to be started.
+
+        Raises:
+            OverAdmission: see `preallocate`.
+        """
 
     def finish(self, request: int) -> None:
         """A prebuilt or running request is done: with a tree, insert it; release it."""
