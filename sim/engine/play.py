@@ -15,7 +15,7 @@ from staleloc.sim.engine import events as ee
 from staleloc.sim.engine.step import EngineStep, Written
 from staleloc.sim.events import Event
 
-__all__ = ["MAX_TOKENS", "PLAY"]
+__all__ = ["MAX_TOKENS", "PLAY", "forward", "refuse"]
 
 MAX_TOKENS = 96
 """Tokens of a request at most; the engines' request tables here have room for 128."""
@@ -57,10 +57,10 @@ def _prefill(step: EngineStep, event: ee.Prefill) -> bool:
     step.effect = replace(event, count=count)
     judged = _judged(step)
     if step.target.prefill(event.request, count) is None:
-        _refuse(step, [(event.request, start, start + count)], judged)
+        refuse(step, [(event.request, start, start + count)], judged)
         return True
     step.world.computed(event.request, count)
-    _forward(step, [Written(event.request, start, start + count)])
+    forward(step, [Written(event.request, start, start + count)])
     return True
 
 
@@ -76,12 +76,12 @@ def _decode(step: EngineStep, event: ee.Decode) -> bool:
     spans = [Written(number, (start := step.world.requests[number].computed), start + 1) for number in ready]
     judged = _judged(step)
     if step.target.decode(ready, [event.token] * len(ready)) is None:
-        _refuse(step, [(span.request, span.start, span.stop) for span in spans], judged)
+        refuse(step, [(span.request, span.start, span.stop) for span in spans], judged)
         return True
     for number in ready:
         step.world.append(number, event.token)
         step.world.computed(number, 1)
-    _forward(step, spans)
+    forward(step, spans)
     return True
 
 
@@ -98,7 +98,7 @@ def _judged(step: EngineStep) -> bool:
     return True
 
 
-def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], judged: bool) -> None:
+def refuse(step: EngineStep, spans: list[tuple[int, int, int]], judged: bool) -> None:
     """The target found no room even after an eviction, which may be judged or not."""
     pages, size = step.world.config.pages, step.world.config.page_size
     step.refused = need = sum(pages(stop) - pages(start) for _, start, stop in spans)
@@ -107,7 +107,7 @@ def _refuse(step: EngineStep, spans: list[tuple[int, int, int]], judged: bool) -
     step.world.saw("refused")
 
 
-def _forward(step: EngineStep, spans: list[Written]) -> None:
+def forward(step: EngineStep, spans: list[Written]) -> None:
     """Every layer writes the batch's rows, then attention reads what it attends to."""
     world, target = step.world, step.target
     if target.pending():

@@ -4,7 +4,7 @@ Nothing in this package is wrong on purpose. A defect is a mutant: see `staleloc
 modules import each other relatively, so that a mutated copy can live beside the original.
 """
 
-from .engine import BuiltinEngine
+from .disagg import DisaggEngine as BuiltinEngine
 from .target import BuiltinTarget
 
 __all__ = ["BuiltinEngine", "BuiltinTarget"]

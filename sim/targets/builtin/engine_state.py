@@ -19,14 +19,14 @@ from .tree import PrefixTree
 from .tree_nodes import Node
 from .tree_slots import TreeSlots
 
-__all__ = ["EngineState"]
+__all__ = ["ENGINE", "EngineState"]
 
 _EVENTS = (
     *("arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort"),
     *("evict", "transfer_done", "flush"),
 )
 
-_ENGINE = Profile(
+ENGINE = Profile(
     level="engine",
     pool="hybrid",
     policies=("uncached", "memo"),
@@ -41,7 +41,7 @@ _ENGINE = Profile(
 class EngineState(BuiltinTarget):
     """Pools and allocator of `BuiltinTarget`, with a prefix tree, a host tier and requests over them."""
 
-    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, _ENGINE)
+    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, ENGINE)
 
     _config: Config
     _host: HostPool
@@ -58,9 +58,9 @@ class EngineState(BuiltinTarget):
     def build(self, config: Config) -> None:
         """See `Target.build` and `EngineTarget.build`: `config.level` says which it will be driven as."""
         super().build(config)
-        if config.level != _ENGINE.level:
+        if config.level != ENGINE.level:
             return
-        if config.pool != _ENGINE.pool or config.policy not in _ENGINE.policies:
+        if config.pool != ENGINE.pool or config.policy not in ENGINE.policies:
             raise TargetError(f"builtin has no engine on the {config.pool} pool with policy {config.policy}")
         self._config = config
         self._host = HostPool(config, self._pool.parts)

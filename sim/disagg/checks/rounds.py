@@ -1,0 +1,125 @@
+"""Over-admission and starvation: a round of admission lets in exactly those that fit, first come first served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from staleloc.models.admission import NOTHING, Preallocating, Resuming
+from staleloc.models.decode_node import DecodeRequest, Stage
+from staleloc.models.disaggregation import Load, Room, Tokens
+from staleloc.sim.disagg.locks import Pins, longest_prefix
+from staleloc.sim.disagg.step import Before, DisaggCheck, DisaggStep, room_of
+from staleloc.sim.divergence import Divergence
+
+__all__ = ["OVER_ADMISSION", "STARVATION"]
+
+
+class _Fault(NamedTuple):
+    kind: str
+    what: str
+    why: str = ""
+
+
+def _faults(step: DisaggStep) -> Iterator[_Fault]:
+    if step.asked is not None:
+        yield from _enqueued(step, step.asked)
+    if step.round is not None:
+        yield from _preallocated(step)
+    if step.resumed is not None:
+        yield from _resumed(step, step.resumed)
+
+
+def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
+    config = step.world.config
+    rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
+    if step.accepted == rejects:
+        kind = "over-admission" if step.accepted else "starvation"
+        fits = "does not fit" if rejects else "fits"
+        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+
+
+def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
+    assert step.before is not None
+    assert step.round is not None
+    world = step.world
+    before, load = _earlier(step, step.before)
+    replay = Preallocating(world.accounts, before, load)
+    pins = Pins(step.before.tree, step.tree, [step.requests[item.request] for item in step.round.admitted])
+    for item in step.round.admitted:
+        job = world.job(item.request)
+        locked = pins.take(step.requests[item.request], item.cached)
+        if locked is None:
+            return  # whose lock pins the SWA slots cannot be told
+        asked, left = replay.offers(job, item.cached, locked)
+        if not world.accounts.fits(asked, left):
+            yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
+        replay.admit(job, item.cached, locked)
+    for number in step.round.failed:
+        yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+    yield from _kept_waiting(step, replay)
+
+
+def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[_Fault]:
+    """The front of the queue fits, however much of its prompt the tree has."""
+    world = step.world
+    if not world.queues[Stage.QUEUED]:
+        return
+    number = world.queues[Stage.QUEUED][0]
+    job, size = world.job(number), world.config.page_size
+    prefix = longest_prefix(step.placed, job.tokens, size) if world.config.decode_tree else []
+    for cached in range(0, len(prefix) + 1, size):
+        locked = NOTHING
+        if cached:
+            path = prefix[:cached]
+            locked = Tokens(sum(loose.full for loose in path), sum(loose.swa for loose in path))
+        asked, left = replay.offers(job, cached, locked)
+        if not world.accounts.fits(asked, left):
+            return
+    asked, left = replay.offers(job, 0)
+    yield _Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
+
+
+def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[_Fault]:
+    assert step.before is not None
+    world = step.world
+    before, load = _earlier(step, step.before)
+    replay = Resuming(world.accounts, before, load)
+    for number in (*resumed, *world.queues[Stage.RETRACTED][:1]):
+        asked, left = replay.offers(world.job(number))
+        fits, came = world.accounts.fits(asked, left), number in resumed
+        if came and not fits:
+            yield _Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
+        if fits and not came:
+            yield _Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
+        replay.admit(world.job(number))
+
+
+def _earlier(step: DisaggStep, before: Before) -> tuple[Room, Load]:
+    """Pools and requests as the round found them."""
+    load = step.world.load()
+    admitted = [] if step.round is None else [item.request for item in step.round.admitted]
+    resumed = [step.world.job(number) for number in step.resumed or ()]
+    load = replace(load, active=load.active - len(admitted) - len(resumed), retracted=[*resumed, *load.retracted])
+    return room_of(step.world.config, before.free, before.tree), load
+
+
+def _needs(asked: Tokens, left: Tokens) -> str:
+    return f"it asks for {asked.full} full and {asked.swa} SWA tokens, and the budgets have {left.full} and {left.swa}"
+
+
+def _was(accepted: bool) -> str:
+    return "queued" if accepted else "rejected"
+
+
+def _check(kind: str) -> DisaggCheck:
+    def run(step: DisaggStep) -> Divergence | None:
+        fault = next((it for it in _faults(step) if it.kind == kind), None)
+        return None if fault is None else step.diverges(kind, kind, fault.what, fault.why)
+
+    return DisaggCheck(kind, run)
+
+
+OVER_ADMISSION = _check("over-admission")
+STARVATION = _check("starvation")
