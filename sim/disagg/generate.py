@@ -1,12 +1,13 @@
 """Tapes of a decode node out of choices: several requests in tiny pools, so that one pool or the other runs short.
 
-The author does not know how the target fares: whether a request got its slots shows only when the tape is played, and
-what does not apply then is skipped. It writes what a scheduler does over and over, and each tape has habits of its own.
+The author does not know how the target fares: whether a request got its slots shows only when the tape is played. It
+believes that it did; what does not apply then is skipped, and a wrong belief ends with the request's next round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.choices import Choices
@@ -20,14 +21,20 @@ from staleloc.sim.targets.base import Profile
 __all__ = ["generate_disagg"]
 
 _WEIGHTS: dict[str, int] = {
-    de.Enqueue.kind: 12, de.Preallocate.kind: 10, de.Transfer.kind: 16, de.Start.kind: 10, ee.Decode.kind: 26,
-    de.Retract.kind: 6, de.Resume.kind: 6, ee.EvictWindow.kind: 6, ee.Finish.kind: 4, ee.Abort.kind: 3,
-    ee.Evict.kind: 3,
+    de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
+    de.Resume.kind: 6, ee.EvictWindow.kind: 9, ee.Finish.kind: 4, ee.Abort.kind: 4, ee.Evict.kind: 5,
 }  # fmt: skip
-"""How often an event is tried."""
+"""How often an event is tried that is not simply the next step of a request."""
 
-_RARE = (de.Retract.kind, ee.EvictWindow.kind, ee.Finish.kind, ee.Abort.kind, ee.Evict.kind)
-"""Events that some tapes do without."""
+
+class _Belief(Enum):
+    """How far the author believes a request has come."""
+
+    QUEUED = "queued"
+    SENT = "sent"
+    ARRIVED = "arrived"
+    STARTED = "started"
+    RETRACTED = "retracted"
 
 
 def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
@@ -39,8 +46,8 @@ def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 
 
 def _draw_config(choices: Choices, profile: Profile) -> Config:
-    paged = tuple(size for size in profile.page_sizes if size > 1)
-    size = choices.pick(paged) if paged and choices.chance(85) else choices.pick(profile.page_sizes)
+    small = tuple(size for size in profile.page_sizes if 1 < size < 16)
+    size = choices.pick(small) if small and choices.chance(80) else choices.pick(profile.page_sizes)
     full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
     swa_pages = choices.pick((full_pages, full_pages, max(2, full_pages // 2), max(2, full_pages // 3)))
     windows = (1, max(1, size - 1), size, size + 1, 2 * size, 3 * size, 8 * size)
@@ -62,23 +69,67 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
 
 
 class _Author:
-    """Writes the next event."""
+    """Writes the next event: mostly the next step of some request, sometimes something else.
+
+    Few requests are too long for the pools: one that waits for ever keeps all others waiting. Too long is one whose
+    prompt and new tokens do not fit the full pool, or whose tail and new tokens do not fit the SWA pool.
+    """
 
     def __init__(self, choices: Choices, config: Config) -> None:
         self.choices = choices
         self.size = config.page_size
         self.pages = config.full_pages
+        self.window = config.window
+        self.full, self.swa = config.full_size, config.swa_size
         self.longest = min(MAX_TOKENS - 1, config.full_size)
+        room = config.full_size if _tail_fits(config) else config.swa_size
+        self.fitting = min(self.longest, room) - config.reserved_decode
         self.prompts: list[tuple[int, ...]] = []
-        self.numbers = range(choices.pick((1, 2, 3, 5, 7)))
-        self.most = choices.pick((1, 3, 6, 2 * self.size, 24))
-        kinds = [kind for kind in _WEIGHTS if kind not in _RARE or choices.chance(75)]
-        self.kinds = [kind for kind in kinds if config.decode_tree or kind != ee.Evict.kind]
+        self.beliefs: dict[int, _Belief] = {}
+        self.decodes: dict[int, int] = {}
+        self.needs: dict[int, tuple[int, int]] = {}
+        self.numbers = range(choices.pick((1, 2, 3, 4, 6)))
+        self.most = choices.pick((3, 6, 2 * self.size, 24, 48))
+        self.leaving = choices.pick((0, 2, 10))
+        self.burst = 0
+        kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
+        self.kinds = kinds or [ee.Decode.kind]
         self.weights = [_WEIGHTS[kind] for kind in self.kinds]
 
     def event(self) -> Event:
         """The next event."""
+        if self.burst > 0:
+            self.burst -= 1
+            return self.decode()
+        if self.choices.chance(65):
+            return self.step(self.number())
         return _WRITE[self.kinds[self.choices.weighted(self.weights)]](self)
+
+    def step(self, number: int) -> Event:
+        """What a request does next."""
+        belief = self.beliefs.get(number)
+        if belief is None:
+            return self.enqueue(number)
+        if belief is _Belief.STARTED:
+            if self.decodes[number] <= 0 or self.choices.chance(self.leaving):
+                del self.beliefs[number]
+                return ee.Finish(number)
+            return self.decode()
+        if belief is _Belief.QUEUED and self.choices.chance(85) and not self.has_room(number):
+            placed = [it for it, belief in self.beliefs.items() if belief is not _Belief.QUEUED]
+            return self.step(self.choices.pick(placed)) if placed else de.Preallocate()
+        return _NEXT[belief](self)
+
+    def believe(self, old: _Belief, new: _Belief) -> None:
+        """All requests at one point go on to another."""
+        for number, belief in self.beliefs.items():
+            if belief is old:
+                self.beliefs[number] = new
+
+    def any(self, belief: _Belief) -> int:
+        """A request at this point, if there is one."""
+        fitting = [number for number, it in self.beliefs.items() if it is belief]
+        return self.choices.pick(fitting) if fitting else self.number()
 
     def number(self) -> int:
         return self.choices.pick(self.numbers)
@@ -86,8 +137,15 @@ class _Author:
     def token(self) -> int:
         return self.choices.integer(1, 2)
 
-    def enqueue(self) -> Event:
-        return de.Enqueue(self.number(), self.prompt(), self.choices.integer(1, self.most))
+    def enqueue(self, number: int) -> Event:
+        tokens = self.prompt()
+        tail = min(len(tokens), self.window + self.size)
+        left = min(self.fitting - len(tokens), self.swa - tail)
+        most = self.most if self.choices.chance(5) else max(1, min(self.most, left))
+        most = most if self.choices.chance(50) else self.choices.integer(1, most)
+        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
+        self.needs[number] = len(tokens) + most, tail + most
+        return de.Enqueue(number, tokens, most)
 
     def prompt(self) -> tuple[int, ...]:
         """A new prompt; half of them go on from an earlier one, and few are longer than the pool."""
@@ -98,48 +156,89 @@ class _Author:
         for _ in range(self.choices.integer(0, 1 + self.pages // 3)):
             tokens += (self.token(),) * self.size
         tokens += (self.token(),) * self.choices.integer(0, max(1, self.size - 1))
-        if self.choices.chance(3):
-            tokens += (self.token(),) * self.longest
-        tokens = (tokens or (self.token(),))[: min(MAX_TOKENS, self.longest + 1)]
+        if self.choices.chance(2):
+            tokens = (*tokens, *(self.token(),) * self.longest)[: self.longest + 1]
+        else:
+            tokens = (tokens or (self.token(),))[: max(2, self.fitting - 1)]
         tokens = tokens if len(tokens) > 1 else tokens * 2
         self.prompts.append(tokens)
         return tokens
 
     def preallocate(self) -> Event:
+        for number, belief in self.beliefs.items():
+            if belief is _Belief.QUEUED:
+                if not self.has_room(number):
+                    break
+                self.beliefs[number] = _Belief.SENT
         return de.Preallocate()
 
+    def has_room(self, number: int) -> bool:
+        """Whether a request is likely to get its slots, for all that it may come to."""
+        away = (_Belief.QUEUED, _Belief.RETRACTED)
+        held = [self.needs[it] for it, belief in self.beliefs.items() if belief not in away]
+        full, swa = (sum(pools) for pools in zip(self.needs[number], *held, strict=True))
+        return full <= self.full and swa <= self.swa
+
     def transfer(self) -> Event:
-        pages = MAX_TOKENS if self.choices.chance(70) else self.choices.integer(1, 3)
-        return de.Transfer(self.number(), pages, self.token())
+        number, pages = self.any(_Belief.SENT), MAX_TOKENS
+        if self.choices.chance(25):
+            pages = self.choices.integer(1, 3)
+        elif number in self.beliefs:
+            self.beliefs[number] = _Belief.ARRIVED
+        return de.Transfer(number, pages, self.token())
 
     def start(self) -> Event:
+        self.believe(_Belief.ARRIVED, _Belief.STARTED)
+        self.burst = self.choices.pick((0, 1, self.size, 2 * self.size))
         return de.Start()
 
     def decode(self) -> Event:
         """A step of the whole batch, or of one request."""
-        if self.choices.chance(75):
-            return ee.Decode(tuple(self.numbers), self.token())
-        return ee.Decode((self.number(),), self.token())
+        numbers = tuple(self.numbers) if self.choices.chance(75) else (self.any(_Belief.STARTED),)
+        for number in numbers:
+            self.decodes[number] = self.decodes.get(number, 0) - 1
+        return ee.Decode(numbers, self.token())
 
     def retract(self) -> Event:
-        return de.Retract(self.number())
+        number = self.any(_Belief.STARTED)
+        if number in self.beliefs:
+            self.beliefs[number] = _Belief.RETRACTED
+        return de.Retract(number)
 
     def resume(self) -> Event:
+        self.believe(_Belief.RETRACTED, _Belief.ARRIVED)
         return de.Resume()
 
     def evict_window(self) -> Event:
-        return ee.EvictWindow(self.number())
+        return ee.EvictWindow(self.any(_Belief.STARTED))
 
     def finish(self) -> Event:
-        return ee.Finish(self.number())
+        number = self.any(_Belief.STARTED)
+        self.beliefs.pop(number, None)
+        return ee.Finish(number)
 
     def abort(self) -> Event:
-        return ee.Abort(self.number())
+        number = self.number()
+        self.beliefs.pop(number, None)
+        return ee.Abort(number)
 
     def evict(self) -> Event:
         full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
         return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
 
 
+def _tail_fits(config: Config) -> bool:
+    """Whether no prompt's tail is longer than the SWA pool."""
+    return config.page_size > 1 and config.window + config.page_size + config.reserved_decode <= config.swa_size
+
+
 _WRITE: dict[str, Callable[[_Author], Event]] = {kind: getattr(_Author, kind) for kind in _WEIGHTS}
 """Event kind -> how the author writes one."""
+
+_NEXT: dict[_Belief, Callable[[_Author], Event]] = {
+    _Belief.QUEUED: _Author.preallocate,
+    _Belief.SENT: _Author.transfer,
+    _Belief.ARRIVED: _Author.start,
+    _Belief.RETRACTED: _Author.resume,
+}
+"""How far a request has come -> what takes it on."""
