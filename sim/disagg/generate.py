@@ -48,9 +48,10 @@ def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 def _draw_config(choices: Choices, profile: Profile) -> Config:
     small = tuple(size for size in profile.page_sizes if 1 < size < 16)
     size = choices.pick(small) if small and choices.chance(80) else choices.pick(profile.page_sizes)
-    full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
-    swa_pages = choices.pick((full_pages, full_pages, max(2, full_pages // 2), max(2, full_pages // 3)))
-    windows = (1, max(1, size - 1), size, size + 1, 2 * size, 3 * size, 8 * size)
+    full_pages = choices.pick((4, 6, 8, 12, 16) if size > 1 else (8, 16, 24, 32))
+    window = choices.pick((1, max(1, size - 1), size, size, size + 1, 2 * size, 2 * size, 8 * size))
+    tails = choices.pick((1, 2, 3)) * (window // size + 2) if size > 1 else full_pages // 2
+    swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
     return Config(
         level="engine",
         pool=profile.pool,
@@ -59,7 +60,7 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
         full_size=full_pages * size,
         swa_size=swa_pages * size,
         layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA), (SWA, FULL))),
-        window=choices.pick(windows),
+        window=window,
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
         features=profile.features,
@@ -71,8 +72,8 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
 class _Author:
     """Writes the next event: mostly the next step of some request, sometimes something else.
 
-    Few requests are too long for the pools: one that waits for ever keeps all others waiting. Too long is one whose
-    prompt and new tokens do not fit the full pool, or whose tail and new tokens do not fit the SWA pool.
+    Few requests are too long for their share of the pools: one that waits for ever keeps all others waiting. Too long
+    is one whose prompt and new tokens do not fit the full pool, or whose tail and new tokens do not fit the SWA pool.
     """
 
     def __init__(self, choices: Choices, config: Config) -> None:
@@ -83,7 +84,10 @@ class _Author:
         self.full, self.swa = config.full_size, config.swa_size
         self.longest = min(MAX_TOKENS - 1, config.full_size)
         room = config.full_size if _tail_fits(config) else config.swa_size
-        self.fitting = min(self.longest, room) - config.reserved_decode
+        share = choices.pick((1, 2, 3, 4))
+        self.fitting = max(3, (min(self.longest, room) - config.reserved_decode) // share)
+        self.fitting_swa = max(self.size + 1, config.swa_size // share)
+        self.longest_prompt = max(2, self.fitting * choices.pick((1, 2, 3)) // 4)
         self.prompts: list[tuple[int, ...]] = []
         self.beliefs: dict[int, _Belief] = {}
         self.decodes: dict[int, int] = {}
@@ -91,16 +95,22 @@ class _Author:
         self.numbers = range(choices.pick((1, 2, 3, 4, 6)))
         self.most = choices.pick((3, 6, 2 * self.size, 24, 48))
         self.leaving = choices.pick((0, 2, 10))
-        self.burst = 0
+        self.brisk = choices.pick((10, 60))
+        self.crowded = choices.pick((0, 10, 25))
+        self.planned: list[Callable[[], Event]] = []
+        self.eager = choices.pick((10, 50))
         kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
         self.kinds = kinds or [ee.Decode.kind]
         self.weights = [_WEIGHTS[kind] for kind in self.kinds]
 
     def event(self) -> Event:
         """The next event."""
-        if self.burst > 0:
-            self.burst -= 1
-            return self.decode()
+        if self.planned:
+            return self.planned.pop()()
+        if self.choices.chance(self.brisk):
+            for belief in (_Belief.SENT, _Belief.ARRIVED):
+                if belief in self.beliefs.values():
+                    return _NEXT[belief](self)
         if self.choices.chance(65):
             return self.step(self.number())
         return _WRITE[self.kinds[self.choices.weighted(self.weights)]](self)
@@ -114,11 +124,18 @@ class _Author:
             if self.decodes[number] <= 0 or self.choices.chance(self.leaving):
                 del self.beliefs[number]
                 return ee.Finish(number)
-            return self.decode()
+            return self.crowd() if self.choices.chance(self.crowded) else self.decode()
         if belief is _Belief.QUEUED and self.choices.chance(85) and not self.has_room(number):
             placed = [it for it, belief in self.beliefs.items() if belief is not _Belief.QUEUED]
             return self.step(self.choices.pick(placed)) if placed else de.Preallocate()
+        if belief is _Belief.RETRACTED and not self.choices.chance(self.eager):
+            return self.busy()
         return _NEXT[belief](self)
+
+    def busy(self) -> Event:
+        """Something that fills the pools while retracted requests wait."""
+        idle = [number for number in self.numbers if number not in self.beliefs]
+        return self.enqueue(self.choices.pick(idle)) if idle else self.decode()
 
     def believe(self, old: _Belief, new: _Belief) -> None:
         """All requests at one point go on to another."""
@@ -140,11 +157,11 @@ class _Author:
     def enqueue(self, number: int) -> Event:
         tokens = self.prompt()
         tail = min(len(tokens), self.window + self.size)
-        left = min(self.fitting - len(tokens), self.swa - tail)
-        most = self.most if self.choices.chance(5) else max(1, min(self.most, left))
+        left = min(self.fitting - len(tokens), self.fitting_swa - tail)
+        most = self.most if self.choices.chance(5) else max(2, min(self.most, left))
         most = most if self.choices.chance(50) else self.choices.integer(1, most)
         self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
-        self.needs[number] = len(tokens) + most, tail + most
+        self.needs[number] = len(tokens), tail
         return de.Enqueue(number, tokens, most)
 
     def prompt(self) -> tuple[int, ...]:
@@ -159,7 +176,7 @@ class _Author:
         if self.choices.chance(2):
             tokens = (*tokens, *(self.token(),) * self.longest)[: self.longest + 1]
         else:
-            tokens = (tokens or (self.token(),))[: max(2, self.fitting - 1)]
+            tokens = (tokens or (self.token(),))[: self.longest_prompt]
         tokens = tokens if len(tokens) > 1 else tokens * 2
         self.prompts.append(tokens)
         return tokens
@@ -173,11 +190,11 @@ class _Author:
         return de.Preallocate()
 
     def has_room(self, number: int) -> bool:
-        """Whether a request is likely to get its slots, for all that it may come to."""
+        """Whether a request is likely to get its slots beside those that have theirs."""
         away = (_Belief.QUEUED, _Belief.RETRACTED)
         held = [self.needs[it] for it, belief in self.beliefs.items() if belief not in away]
         full, swa = (sum(pools) for pools in zip(self.needs[number], *held, strict=True))
-        return full <= self.full and swa <= self.swa
+        return max(full, swa) + self.decodes[number] < self.full and swa < self.swa
 
     def transfer(self) -> Event:
         number, pages = self.any(_Belief.SENT), MAX_TOKENS
@@ -189,7 +206,7 @@ class _Author:
 
     def start(self) -> Event:
         self.believe(_Belief.ARRIVED, _Belief.STARTED)
-        self.burst = self.choices.pick((0, 1, self.size, 2 * self.size))
+        self.planned += [self.decode] * self.choices.pick((0, 1, self.size, 2 * self.size))
         return de.Start()
 
     def decode(self) -> Event:
@@ -198,6 +215,13 @@ class _Author:
         for number in numbers:
             self.decodes[number] = self.decodes.get(number, 0) - 1
         return ee.Decode(numbers, self.token())
+
+    def crowd(self) -> Event:
+        """Retract some requests, and let the others use their slots before they resume."""
+        self.planned.append(self.resume)
+        self.planned += [self.decode] * self.choices.pick((0, self.size, 2 * self.size))
+        self.planned += [self.retract] * self.choices.pick((0, 1, 3))
+        return self.retract()
 
     def retract(self) -> Event:
         number = self.any(_Belief.STARTED)

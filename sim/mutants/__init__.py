@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from staleloc.sim.mutants.allocation import ALLOCATION, RELEASE
 from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
+from staleloc.sim.mutants.disagg_builtin import BUDGETS, COPIES, SLOTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS
@@ -30,6 +31,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
     (
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
+        *(*BUDGETS, *SLOTS, *COPIES),
         *(*SGLANG_TREES, *SGLANG_HOSTS),
     )
 )

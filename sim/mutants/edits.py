@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staleloc.sim.mutate import Edit, Mutant
 
-__all__ = ["after", "any_policy", "before", "drop", "engine", "first_layer", "memo", "side_channel", "swap"]
+__all__ = ["after", "any_policy", "before", "disagg", "drop", "engine", "first_layer", "memo", "side_channel", "swap"]
 
 
 def drop(module: str, scope: str, old: str) -> Edit:
@@ -47,3 +47,9 @@ def engine(
     policies: tuple[str, ...] = ("uncached", "memo"),
 ) -> Mutant:
     return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine")
+
+
+def disagg(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
+    policies = ("uncached", "memo")
+    name = f"disagg-{name}"
+    return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine", features=("disagg",))

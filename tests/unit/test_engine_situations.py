@@ -29,7 +29,7 @@ from staleloc.sim.situations import possible
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
 
-PROFILE = BuiltinEngine.profiles[-1]
+PROFILE = next(it for it in BuiltinEngine.profiles if it.level == "engine" and not it.features)
 
 RARE = {"recovered_in_part"}
 

@@ -1,4 +1,7 @@
-"""Transfer: the sender is told the pages that the request's row names, full ones and, by the mapping, SWA ones."""
+"""Transfer: the sender is told the pages that the request's row names, full ones and, by the mapping, SWA ones.
+
+And the request knows which of its tokens have no SWA slot.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,27 @@ def _run(step: DisaggStep) -> Divergence | None:
         if fault is not None:
             kind, what = fault
             return step.diverges(kind, CHECK.name, f"request {item.request} {what}", "the sender writes elsewhere")
+    for number in _placed(step):
+        what = _behind_evicted(step, number)
+        if what is not None:
+            why = "window eviction, insertion and release go by the evicted length"
+            return step.diverges("wrong-mapping", CHECK.name, f"request {number} {what}", why)
+    return None
+
+
+def _placed(step: DisaggStep) -> list[int]:
+    """The requests that the event gave slots."""
+    admitted = [] if step.round is None else [item.request for item in step.round.admitted]
+    return [*admitted, *(step.resumed or ())]
+
+
+def _behind_evicted(step: DisaggStep, number: int) -> str | None:
+    """A request that was just given slots has SWA slots for all its own tokens behind its evicted length (SGLang PR
+    28085: it stayed at 0 after a tail preallocation)."""
+    view = step.requests[number]
+    for position in range(max(view.shared, view.evicted), len(view.row)):
+        if not step.mapping[view.row[position]]:
+            return f"says that {view.evicted} tokens have no SWA slot, and neither has token {position}"
     return None
 
 

@@ -105,7 +105,7 @@ class DisaggEngine(BuiltinEngine):
 
     def checkpoint(self, request: int) -> None:
         """See `EngineTarget.checkpoint`. A decode node without a tree inserts nothing."""
-        if self._config.decode_tree or not self._config.features:
+        if self._config.decode_tree or "disagg" not in self._config.features:
             super().checkpoint(request)
 
     def retract(self, request: int) -> None:
