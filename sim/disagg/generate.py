@@ -193,8 +193,9 @@ class _Author:
         """Whether a request is likely to get its slots beside those that have theirs."""
         away = (_Belief.QUEUED, _Belief.RETRACTED)
         held = [self.needs[it] for it, belief in self.beliefs.items() if belief not in away]
-        full, swa = (sum(pools) for pools in zip(self.needs[number], *held, strict=True))
-        return max(full, swa) + self.decodes[number] < self.full and swa < self.swa
+        full = sum(need for need, _ in held) + self.needs[number][0] + self.decodes[number]
+        swa = sum(need for _, need in held) + self.needs[number][1]
+        return full < self.full and swa < self.swa
 
     def transfer(self) -> Event:
         number, pages = self.any(_Belief.SENT), MAX_TOKENS

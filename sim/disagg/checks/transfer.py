@@ -19,10 +19,10 @@ def _run(step: DisaggStep) -> Divergence | None:
             kind, what = fault
             return step.diverges(kind, CHECK.name, f"request {item.request} {what}", "the sender writes elsewhere")
     for number in _placed(step):
-        what = _behind_evicted(step, number)
-        if what is not None:
+        hole = _behind_evicted(step, number)
+        if hole is not None:
             why = "window eviction, insertion and release go by the evicted length"
-            return step.diverges("wrong-mapping", CHECK.name, f"request {number} {what}", why)
+            return step.diverges("wrong-mapping", CHECK.name, f"request {number} {hole}", why)
     return None
 
 
