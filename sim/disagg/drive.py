@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from staleloc.models.decode_node import DecodeWorld
-from staleloc.sim.crash import crash
 from staleloc.sim.disagg.checks import DISAGG_CHECKS
+from staleloc.sim.disagg.failure import failure
 from staleloc.sim.disagg.notice import Noticer
 from staleloc.sim.disagg.play import DISAGG_PLAY
 from staleloc.sim.disagg.step import DisaggStep, step_of
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.tape import Tape
-from staleloc.sim.targets.disagg import DisaggTarget, OverAdmission
+from staleloc.sim.targets.disagg import DisaggTarget
 from staleloc.sim.verdict import Verdict
 
 __all__ = ["drive_disagg"]
@@ -44,9 +44,6 @@ def _play(step: DisaggStep, noticer: Noticer) -> Divergence | None:
             divergence = check.run(step)
             if divergence is not None:
                 return divergence
-    except OverAdmission as error:
-        what = f"{step.event.kind} admitted a request that cannot be allocated: {error}"
-        return step.diverges("over-admission", "over-admission", what)
     except Exception as error:
-        return crash(error, step.index, step.event)
+        return failure(step, error)
     return None

@@ -152,6 +152,12 @@ SLOTS: tuple[Mutant, ...] = (
         _counts("tail", "self.aligned(max(0, length - self._config.window))", "max(0, length - self._config.window)"),
     ),
     disagg(
+        "tail-a-page-short",
+        "the first page of the window gets no SWA slots, and the sender writes its rows to the dummy page",
+        drop("disagg", "DisaggEngine._allocate", "evicted = length - tail"),
+        _node("_allocate", "self._accounts.tail(length)", "max(1, self._accounts.tail(length) - self._config.page_size)"),
+    ),
+    disagg(
         "tail-leaves-old-mapping",
         "a tail preallocation over recycled full pages leaves the former owner's entries on its head, and gives the "
         "owner's next SWA pages back with them (SGLang PR 25805)",

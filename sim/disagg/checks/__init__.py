@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staleloc.sim.disagg.checks import lengths, masks, queues, rounds, transfer
+from staleloc.sim.disagg.checks import lengths, masks, over_admission, queues, starvation, transfer
 from staleloc.sim.disagg.step import DisaggCheck
 from staleloc.sim.engine.checks import eviction, locks, owners, refusal, rows, structure, values
 from staleloc.sim.engine.step import EngineCheck
@@ -18,8 +18,8 @@ DISAGG_CHECKS: tuple[DisaggCheck | EngineCheck, ...] = (
     values.CHECK,
     rows.CHECK,
     locks.CHECK,
-    rounds.OVER_ADMISSION,
-    rounds.STARVATION,
+    over_admission.CHECK,
+    starvation.CHECK,
     lengths.CHECK,
     refusal.CHECK,
     eviction.CHECK,

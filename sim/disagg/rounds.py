@@ -1,4 +1,4 @@
-"""Over-admission and starvation: a round of admission lets in exactly those that fit, first come first served."""
+"""What is wrong with a round of admission: it lets in exactly those that fit, first come first served."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from staleloc.models.admission import NOTHING, Preallocating, Resuming
 from staleloc.models.decode_node import DecodeRequest, Stage
 from staleloc.models.disaggregation import Load, Room, Tokens
 from staleloc.sim.disagg.locks import Pins, longest_prefix
-from staleloc.sim.disagg.step import Before, DisaggCheck, DisaggStep, room_of
-from staleloc.sim.divergence import Divergence
+from staleloc.sim.disagg.step import Before, DisaggStep, room_of
 
-__all__ = ["OVER_ADMISSION", "STARVATION"]
+__all__ = ["Fault", "round_faults"]
 
 
-class _Fault(NamedTuple):
+class Fault(NamedTuple):
+    """A request that was let in and does not fit, or the other way round; `kind` is the divergence's class."""
+
     kind: str
     what: str
     why: str = ""
 
 
-def _faults(step: DisaggStep) -> Iterator[_Fault]:
+def round_faults(step: DisaggStep) -> Iterator[Fault]:
+    """Every fault of the step's round, if it was one, in the order of the requests."""
     if step.asked is not None:
         yield from _enqueued(step, step.asked)
     if step.round is not None:
@@ -31,16 +33,16 @@ def _faults(step: DisaggStep) -> Iterator[_Fault]:
         yield from _resumed(step, step.resumed)
 
 
-def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
+def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[Fault]:
     config = step.world.config
     rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
     if step.accepted == rejects:
         kind = "over-admission" if step.accepted else "starvation"
         fits = "does not fit" if rejects else "fits"
-        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+        yield Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
 
 
-def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
+def _preallocated(step: DisaggStep) -> Iterator[Fault]:
     assert step.before is not None
     assert step.round is not None
     world = step.world
@@ -54,14 +56,14 @@ def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
             return  # whose lock pins the SWA slots cannot be told
         asked, left = replay.offers(job, item.cached, locked)
         if not world.accounts.fits(asked, left):
-            yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
+            yield Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
         replay.admit(job, item.cached, locked)
     for number in step.round.failed:
-        yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+        yield Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
     yield from _kept_waiting(step, replay)
 
 
-def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[_Fault]:
+def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[Fault]:
     """The front of the queue fits, however much of its prompt the tree has."""
     world = step.world
     if not world.queues[Stage.QUEUED]:
@@ -78,10 +80,10 @@ def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[_Fault]:
         if not world.accounts.fits(asked, left):
             return
     asked, left = replay.offers(job, 0)
-    yield _Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
+    yield Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
 
 
-def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[_Fault]:
+def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:
     assert step.before is not None
     world = step.world
     before, load = _earlier(step, step.before)
@@ -90,9 +92,9 @@ def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[_Fault]:
         asked, left = replay.offers(world.job(number))
         fits, came = world.accounts.fits(asked, left), number in resumed
         if came and not fits:
-            yield _Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
+            yield Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
         if fits and not came:
-            yield _Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
+            yield Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
         replay.admit(world.job(number))
 
 
@@ -111,15 +113,3 @@ def _needs(asked: Tokens, left: Tokens) -> str:
 
 def _was(accepted: bool) -> str:
     return "queued" if accepted else "rejected"
-
-
-def _check(kind: str) -> DisaggCheck:
-    def run(step: DisaggStep) -> Divergence | None:
-        fault = next((it for it in _faults(step) if it.kind == kind), None)
-        return None if fault is None else step.diverges(kind, kind, fault.what, fault.why)
-
-    return DisaggCheck(kind, run)
-
-
-OVER_ADMISSION = _check("over-admission")
-STARVATION = _check("starvation")
