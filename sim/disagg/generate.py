@@ -48,7 +48,7 @@ def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 def _draw_config(choices: Choices, profile: Profile) -> Config:
     small = tuple(size for size in profile.page_sizes if 1 < size < 16)
     size = choices.pick(small) if small and choices.chance(80) else choices.pick(profile.page_sizes)
-    full_pages = choices.pick((4, 6, 8, 12, 16) if size > 1 else (8, 16, 24, 32))
+    full_pages = choices.pick({1: (12, 16, 24, 32), 2: (8, 12, 16, 24)}.get(size, (4, 6, 8, 12)))
     window = choices.pick((1, max(1, size - 1), size, size, size + 1, 2 * size, 2 * size, 8 * size))
     tails = choices.pick((1, 2, 3)) * (window // size + 2) if size > 1 else full_pages // 2
     swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
@@ -64,7 +64,7 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
         features=profile.features,
-        reserved_decode=choices.pick((0, 0, 1, 2, size)),
+        reserved_decode=min(choices.pick((0, 1, 2, size, 2 * size)), full_pages * size // 6),
         decode_tree=profile.decode_tree and choices.chance(50),
     )
 
@@ -86,7 +86,7 @@ class _Author:
         room = config.full_size if _tail_fits(config) else config.swa_size
         share = choices.pick((1, 2, 3, 4))
         self.fitting = max(3, (min(self.longest, room) - config.reserved_decode) // share)
-        self.fitting_swa = max(self.size + 1, config.swa_size // share)
+        self.fitting_swa = max(self.size + 1, (config.swa_size - config.reserved_decode) // share)
         self.longest_prompt = max(2, self.fitting * choices.pick((1, 2, 3)) // 4)
         self.prompts: list[tuple[int, ...]] = []
         self.beliefs: dict[int, _Belief] = {}
@@ -127,7 +127,7 @@ class _Author:
             return self.crowd() if self.choices.chance(self.crowded) else self.decode()
         if belief is _Belief.QUEUED and self.choices.chance(85) and not self.has_room(number):
             placed = [it for it, belief in self.beliefs.items() if belief is not _Belief.QUEUED]
-            return self.step(self.choices.pick(placed)) if placed else de.Preallocate()
+            return self.step(self.choices.pick(placed)) if placed else self.abort()
         if belief is _Belief.RETRACTED and not self.choices.chance(self.eager):
             return self.busy()
         return _NEXT[belief](self)
@@ -158,7 +158,7 @@ class _Author:
         tokens = self.prompt()
         tail = min(len(tokens), self.window + self.size)
         left = min(self.fitting - len(tokens), self.fitting_swa - tail)
-        most = self.most if self.choices.chance(5) else max(2, min(self.most, left))
+        most = self.most if self.choices.chance(1) else max(2, min(self.most, left))
         most = most if self.choices.chance(50) else self.choices.integer(1, most)
         self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
         self.needs[number] = len(tokens), tail
@@ -218,11 +218,12 @@ class _Author:
         return ee.Decode(numbers, self.token())
 
     def crowd(self) -> Event:
-        """Retract some requests, and let the others use their slots before they resume."""
+        """Fill the pools, retract some requests, and let the others use their slots before they resume."""
         self.planned.append(self.resume)
         self.planned += [self.decode] * self.choices.pick((0, self.size, 2 * self.size))
-        self.planned += [self.retract] * self.choices.pick((0, 1, 3))
-        return self.retract()
+        self.planned += [self.retract] * self.choices.pick((1, 2, 4))
+        self.planned += [self.decode] * self.choices.pick((0, self.size, 2 * self.size))
+        return self.planned.pop()()
 
     def retract(self) -> Event:
         number = self.any(_Belief.STARTED)

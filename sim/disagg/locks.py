@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from staleloc.models.disaggregation import Tokens
-from staleloc.models.radix import Placed
 from staleloc.sim.targets.engine import NodeView, RequestView
 
-__all__ = ["Loose", "Pins", "longest_prefix"]
+__all__ = ["Loose", "Pins"]
 
 
 class Loose(NamedTuple):
@@ -54,19 +53,3 @@ class Pins:
                 swa += 1
             self._loose[loc] = Loose(False, was.swa and now.swa)
         return Tokens(full, swa)
-
-
-def longest_prefix(placed: Sequence[Placed], tokens: Sequence[int], page_size: int) -> list[Loose]:
-    """What the tree could give up of each token of the longest prefix, in whole pages, that it has on the device."""
-    found: list[Loose] = []
-    for item in placed:
-        node, start = item.node, len(item.before)
-        if node.full is None or len(found) != start or tuple(tokens[:start]) != item.before:
-            continue
-        assert isinstance(node, NodeView)
-        own = tokens[start : start + len(node.tokens)]
-        shared = 0
-        while shared < len(own) and tuple(own[shared : shared + page_size]) == node.tokens[shared : shared + page_size]:
-            shared += page_size
-        found += [Loose(node.full_locks <= 0, node.swa is not None and node.swa_locks <= 0)] * shared
-    return found

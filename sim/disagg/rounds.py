@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from staleloc.models.admission import NOTHING, Preallocating, Resuming
+from staleloc.models.admission import Preallocating, Resuming
 from staleloc.models.decode_node import DecodeRequest, Stage
 from staleloc.models.disaggregation import Load, Room, Tokens
-from staleloc.sim.disagg.locks import Pins, longest_prefix
+from staleloc.sim.disagg.locks import Pins
 from staleloc.sim.disagg.step import Before, DisaggStep, room_of
 
 __all__ = ["Fault", "round_faults"]
@@ -64,23 +64,12 @@ def _preallocated(step: DisaggStep) -> Iterator[Fault]:
 
 
 def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[Fault]:
-    """The front of the queue fits, however much of its prompt the tree has."""
+    """The front of the queue fits, at least if it does without what the tree has of its prompt."""
     world = step.world
-    if not world.queues[Stage.QUEUED]:
-        return
-    number = world.queues[Stage.QUEUED][0]
-    job, size = world.job(number), world.config.page_size
-    prefix = longest_prefix(step.placed, job.tokens, size) if world.config.decode_tree else []
-    for cached in range(0, len(prefix) + 1, size):
-        locked = NOTHING
-        if cached:
-            path = prefix[:cached]
-            locked = Tokens(sum(loose.full for loose in path), sum(loose.swa for loose in path))
-        asked, left = replay.offers(job, cached, locked)
-        if not world.accounts.fits(asked, left):
-            return
-    asked, left = replay.offers(job, 0)
-    yield Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
+    for job, number in zip(world.at(Stage.QUEUED)[:1], world.queues[Stage.QUEUED], strict=False):
+        asked, left = replay.offers(job, 0)
+        if world.accounts.fits(asked, left):
+            yield Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
 
 
 def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:

@@ -103,11 +103,16 @@ BUDGETS: tuple[Mutant, ...] = (
         "admission-before-lock",
         "what a request's own prefix keeps locked is counted as what it can evict",
         _node(
-            "preallocate",
-            "self._accounts.fits(job, lock.node.end)",
-            "(self._tree.unlock(lock), self._accounts.fits(job, lock.node.end), "
-            "self._tree.lock(lock.node, lock.since))[1]",
+            "_fitting_lock",
+            "self._accounts.fits(job, node.end)",
+            "(self._tree.unlock(lock), self._accounts.fits(job, node.end), self._tree.lock(node, lock.since))[1]",
         ),
+        events=("finish",),
+    ),
+    disagg(
+        "prefix-or-nothing",
+        "a request waits because it wants SWA slots for every token behind its prefix, and could do without the prefix",
+        _node("_fitting_lock", "(self._prefix(job), self._tree.root)", "(self._prefix(job),)"),
         events=("finish",),
     ),
     disagg(
@@ -155,7 +160,9 @@ SLOTS: tuple[Mutant, ...] = (
         "tail-a-page-short",
         "the first page of the window gets no SWA slots, and the sender writes its rows to the dummy page",
         drop("disagg", "DisaggEngine._allocate", "evicted = length - tail"),
-        _node("_allocate", "self._accounts.tail(length)", "max(1, self._accounts.tail(length) - self._config.page_size)"),
+        _node(
+            "_allocate", "self._accounts.tail(length)", "max(1, self._accounts.tail(length) - self._config.page_size)"
+        ),
     ),
     disagg(
         "tail-leaves-old-mapping",

@@ -33,7 +33,9 @@ def _holders(step: DisaggStep) -> Divergence | None:
     if step.requests.keys() == expected:
         return None
     what = f"requests {_list(tuple(sorted(step.requests)))} hold slots, expected {_list(tuple(sorted(expected)))}"
-    return step.diverges("leak", CHECK.name, what, "a request that is gone keeps its slots, or one that is not lost them")
+    return step.diverges(
+        "leak", CHECK.name, what, "a request that is gone keeps its slots, or one that is not lost them"
+    )
 
 
 def _list(requests: tuple[int, ...]) -> str:

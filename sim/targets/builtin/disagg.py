@@ -14,7 +14,7 @@ from .decode_jobs import DecodeJobs, Job
 from .engine import BuiltinEngine
 from .engine_state import ENGINE
 from .requests import Request
-from .tree_nodes import Lock
+from .tree_nodes import Lock, Node
 
 __all__ = ["DisaggEngine"]
 
@@ -63,13 +63,12 @@ class DisaggEngine(BuiltinEngine):
         return True
 
     def preallocate(self) -> Preallocated:
-        """See `DisaggTarget.preallocate`. What fits is decided with the prefix locked: its slots cannot be had then."""
+        """See `DisaggTarget.preallocate`."""
         admitted = []
         while self._jobs.queued:
             job = self._jobs.queued[0]
-            lock = self._lock_prefix(job)
-            if not self._accounts.fits(job, lock.node.end):
-                self._slots.unlock(lock)
+            lock = self._fitting_lock(job)
+            if lock is None:
                 break
             request = self._allocate(job, lock)
             self._jobs.transferring.append(self._jobs.queued.pop(0))
@@ -183,12 +182,24 @@ class DisaggEngine(BuiltinEngine):
 
     # Inside
 
-    def _lock_prefix(self, job: Job) -> Lock:
-        """Keep what the tree has of a prompt; at least one token is left for the sender."""
-        node = self._tree.root
-        if self._config.decode_tree:
-            node = self._tree.match(job.tokens[: self._aligned(job.prompt - 1)]).device_node
-        return self._tree.lock(node, self._tree.window_start(node))
+    def _fitting_lock(self, job: Job) -> Lock | None:
+        """Keep what the tree has of a prompt, if the request can be admitted with it; otherwise nothing, if it can be
+        admitted so: it wants fewer SWA slots then. None if it can not be admitted at all.
+
+        What fits is decided with the prefix locked: its slots cannot be had then.
+        """
+        for node in dict.fromkeys((self._prefix(job), self._tree.root)):
+            lock = self._tree.lock(node, self._tree.window_start(node))
+            if self._accounts.fits(job, node.end):
+                return lock
+            self._slots.unlock(lock)
+        return None
+
+    def _prefix(self, job: Job) -> Node:
+        """The end of what the tree has of a prompt; at least one token is left for the sender."""
+        if not self._config.decode_tree:
+            return self._tree.root
+        return self._tree.match(job.tokens[: self._aligned(job.prompt - 1)]).device_node
 
     def _allocate(self, job: Job, lock: Lock) -> Request:
         """Give a request slots for all its tokens with KV, behind what the tree has of them.
