@@ -6,6 +6,7 @@ As at the engine level, a function returns False if the event does not apply now
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from staleloc.models.decode_node import DecodeRequest, Stage
@@ -54,6 +55,7 @@ def _transfer(step: DisaggStep, event: de.Transfer) -> bool:
         return False
     request = step.world.job(event.request)
     first, request.received = request.received, min(request.received + event.pages, len(request.full))
+    step.effect = replace(event, pages=max(1, request.received - first))
     last = request.received == len(request.full)
     for layer, swa in enumerate(step.world.swa_layers):
         if not swa:
@@ -94,12 +96,13 @@ def _decode(step: DisaggStep, event: ee.Decode) -> bool:
     ready = [number for number in dict.fromkeys(event.requests) if _goes_on(step, number)]
     if not ready:
         return False
+    step.effect = replace(event, requests=tuple(ready))
     spans = [Written(number, (start := world.job(number).computed), start + 1) for number in ready]
     locs = step.node.decode(ready, [event.token] * len(ready))
     for number in list(world.queues[Stage.PREBUILT]):
         world.move(number, Stage.RUNNING)
     if locs is None:
-        refuse(step, [(span.request, span.start, span.stop) for span in spans], queued=0)
+        refuse(step, [(span.request, span.start, span.stop) for span in spans], judged=True)
         return True
     for number in ready:
         world.decoded(number, event.token)
