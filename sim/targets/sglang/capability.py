@@ -9,13 +9,15 @@ from typing import Any
 
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
+
+DISAGG_EVENTS: tuple = ()
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
 from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
 from staleloc.sim.targets.sglang.unpack import CORE_FOLDER
 from staleloc.sim.targets.tags import DTYPES
 
-__all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile"]
+__all__ = ["decode_profile", "dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile"]
 
 _NO_METHOD = {
     "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
@@ -139,6 +141,28 @@ def legacy_profile(engine: Profile, root: Path) -> Profile | None:
         missing=missing,
         host=False,
         small_host=False,
+    )
+
+
+def decode_profile(engine: Profile, root: Path) -> Profile | None:
+    """The profile of a decode node, or None if these sources have no tail preallocation.
+
+    Args:
+        engine: the profile over ``UnifiedRadixCache``.
+        root: the folder that contains the ``sglang`` package.
+    """
+    module = root / "sglang" / "srt" / "disaggregation" / "decode.py"
+    source = module.read_text(encoding="utf-8") if module.is_file() else ""
+    if "def _swa_tail_len(" not in source:
+        return None
+    return replace(
+        engine,
+        features=("disagg",),
+        # The server of an earlier release refuses a decode node's prefix tree for sliding-window models (PR 27770).
+        decode_tree="def _reclaim_swa_tail_capacity(" in source,
+        events=frozenset(event.kind for event in DISAGG_EVENTS),
+        missing={},
+        host=False,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import MISFITS, TargetError
 from staleloc.sim.targets.engine import EngineTarget
+from staleloc.sim.targets.sglang.disagg_release import DecodeRelease
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.hicache import HostTiers
 from staleloc.sim.targets.sglang.leaves import Leaf
@@ -31,6 +32,14 @@ class EngineParts:
         self._trusted = trusted
         self._release: EngineRelease | None = None
         self._tiers: HostTiers | None = None
+        self._decode: DecodeRelease | None = None
+
+    @property
+    def decode(self) -> DecodeRelease:
+        """The release's code for decode nodes."""
+        if self._decode is None:
+            self._decode = DecodeRelease(self.release)
+        return self._decode
 
     @property
     def release(self) -> EngineRelease:
@@ -51,7 +60,8 @@ class EngineParts:
 
     def replacements(self) -> tuple[Leaf, ...]:
         """What of the release was replaced for this level so far."""
-        return self._tiers.replacements if self._tiers is not None else ()
+        tiers = self._tiers.replacements if self._tiers is not None else ()
+        return tiers + (self._decode.replacements if self._decode is not None else ())
 
     def load(self) -> None:
         """Import everything now."""
