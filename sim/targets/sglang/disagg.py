@@ -44,8 +44,7 @@ class DisaggDriver(EngineDriver):
         self._view = view(self.tree, release.engine.unified.ComponentType) if config.decode_tree else None
         self.requests = {}
         self._forward = []
-        release.inserted = self._inserted
-        self._node = release.node(config, self.rows, self.tree, allocator)
+        self._node = DecodeNode(release, config, self.rows, self.tree, allocator, self._inserted)
 
     @property
     def node(self) -> DecodeNode:

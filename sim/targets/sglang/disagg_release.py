@@ -8,28 +8,41 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
-from types import SimpleNamespace
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import torch
 
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.disagg import MAX_REQUESTS, Rules
+from staleloc.sim.targets.disagg import MAX_REQUESTS, OverAdmission, Rules
 from staleloc.sim.targets.sglang import disagg_stand_ins as stand_ins
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.engine_settings import SETTINGS
-from staleloc.sim.targets.sglang.leaves import Leaf, install
+from staleloc.sim.targets.sglang.leaves import install
 
 __all__ = ["DecodeNode", "DecodeRelease"]
 
 _DISAGG = "sglang.srt.disaggregation"
-_NETWORK = "the network; what a transfer came to is said by the tape"
 
 
-def _unheard(_request: Any) -> None:
-    pass
+def _inner(method: Any, name: str) -> CodeType:
+    """The code of a function that a method defines."""
+    return next(it for it in method.__code__.co_consts if isinstance(it, CodeType) and it.co_name == name)
+
+
+@contextmanager
+def _admitting() -> Iterator[None]:
+    """Tell a budget that promised too much from other failures: the release asserts that an allocation succeeds."""
+    try:
+        yield
+    except AssertionError as error:
+        if not str(error).startswith("KV cache is full!"):
+            raise
+        raise OverAdmission(str(error)) from error
 
 
 class DecodeRelease:
@@ -37,42 +50,21 @@ class DecodeRelease:
 
     Attributes:
         engine: the release's code for requests.
-        inserted: told of each request that was inserted into the tree when it was started.
-        replacements: what was replaced.
     """
 
     def __init__(self, engine: EngineRelease) -> None:
         self.engine = engine
-        self.inserted: Callable[[Any], None] = _unheard
         self.decode: Any = importlib.import_module(f"{_DISAGG}.decode")
         self._utils: Any = importlib.import_module(f"{_DISAGG}.utils")
-        self._base: Any = importlib.import_module(f"{_DISAGG}.base")
         self._state_type: Any = importlib.import_module(f"{_DISAGG}.base.conn").StateType
         self.schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
-        receiver = stand_ins.receiver_class(self._base.KVPoll)
         manager = stand_ins.Manager([self._state_type.SWA])
         self._queue_class = type(
             "Queue", (self.decode.DecodePreallocQueue,), {"_init_kv_manager": lambda _queue: manager}
         )
-        batch = stand_ins.prebuilt_batch(self._checkpoint)
-        module = self.decode.__name__
-        self.replacements = install(
-            (
-                Leaf(module, "get_kv_class", lambda *_which: receiver, "all", _NETWORK),
-                Leaf(module, "is_mla_backend", lambda _pool: False, "all", "the pool has keys and values"),
-                Leaf(module, "ScheduleBatch", batch, "all", "its tensors; the requests are those of the release"),
-                Leaf(module, "set_time_batch", lambda *_what: None, "all", "no time is taken"),
-                Leaf(self._utils.__name__, "dist", stand_ins.OneRank, "all", "one rank has nobody to agree with"),
-            )
-        )
-
-    def _checkpoint(self, tree: Any, request: Any) -> None:
-        self.engine.checkpoint(tree, request, last=True)
-        self.inserted(request)
-
-    def node(self, config: Config, rows: Any, tree: Any, allocator: Any) -> DecodeNode:
-        """The queues of a new decode node."""
-        return DecodeNode(self, config, rows, tree, allocator)
+        logging.getLogger(self.decode.__name__).disabled = True  # that a request is refused or aborted is no news here
+        mixin: Any = importlib.import_module(f"{_DISAGG}.decode_schedule_batch_mixin")
+        install(stand_ins.leaves(mixin.ScheduleBatchDisaggregationDecodeMixin))
 
     def rows(self, config: Config) -> Any:
         """A new ``DecodeReqToTokenPool``: room for running requests and for as many that wait for their KV."""
@@ -134,11 +126,20 @@ class DecodeRelease:
             tail_after_prefix=radix_aware,
             whole_charged=False,
             wide_tail=tree and radix_aware,
+            sender_skips_cached="total_prefix_len" in _inner(queue.pop_preallocated, "_swa_payload").co_freevars,
         )
 
 
 class DecodeNode:
     """One decode node: the release's queues over one cache.
+
+    Args:
+        release: the release's code.
+        config: the shape of the cache.
+        rows: the release's request table.
+        tree: what keeps KV.
+        allocator: the release's allocator.
+        inserted: told of each request that was inserted into the tree when it was started.
 
     Attributes:
         prealloc: its ``DecodePreallocQueue``.
@@ -146,13 +147,22 @@ class DecodeNode:
         scheduler: what stands for its scheduler.
     """
 
-    def __init__(self, release: DecodeRelease, config: Config, rows: Any, tree: Any, allocator: Any) -> None:
+    def __init__(
+        self,
+        release: DecodeRelease,
+        config: Config,
+        rows: Any,
+        tree: Any,
+        allocator: Any,
+        inserted: Callable[[Any], None],
+    ) -> None:
         self._release, self._config = release, config
         self._rows, self._tree, self._tokens = rows, tree, allocator
         worker = SimpleNamespace(
             is_hybrid_swa=True, model_runner=SimpleNamespace(swa_max_total_num_tokens=config.swa_size)
         )
         self.scheduler = stand_ins.scheduler(
+            inserted,
             server_args=SETTINGS,
             sliding_window_size=max(1, config.window - 1),
             tp_worker=worker,
@@ -202,7 +212,8 @@ class DecodeNode:
 
     def preallocate(self) -> tuple[list[Any], list[Any]]:
         """One round of ``pop_preallocated``: those that got slots, and those that were given up."""
-        admitted, failed = self.prealloc.pop_preallocated()
+        with _admitting():
+            admitted, failed = self.prealloc.pop_preallocated()
         self.transfer.extend(admitted)
         return admitted, failed
 
@@ -252,7 +263,8 @@ class DecodeNode:
 
     def resume(self) -> list[Any]:
         """One round of ``resume_retracted_reqs``."""
-        resumed: list[Any] = self.prealloc.resume_retracted_reqs()
+        with _admitting():
+            resumed: list[Any] = self.prealloc.resume_retracted_reqs()
         self.scheduler.waiting_queue.extend(resumed)
         return resumed
 

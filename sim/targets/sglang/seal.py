@@ -35,6 +35,7 @@ ALLOWED = (
     "sglang.srt.disaggregation.base",
     "sglang.srt.disaggregation.decode",
     "sglang.srt.disaggregation.decode_hicache_mixin",
+    "sglang.srt.disaggregation.decode_schedule_batch_mixin",
     "sglang.srt.disaggregation.kv_events",
     "sglang.srt.disaggregation.utils",
     "sglang.srt.dllm.mixin.req",

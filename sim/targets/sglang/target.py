@@ -219,10 +219,10 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         target.offer(capability.dsv4_profile(allocator_class, release.root), Dsv4Pool(dsv4))
     engine = capability.engine_profile(release.root)
     if engine is not None:
-        parts = EngineParts(release.name, engine.host, trusted=mutated)
-        if mutated:
-            parts.load()  # so that every edit can be made now
         legacy = capability.legacy_profile(engine, release.root)
         decode = capability.decode_profile(engine, release.root)
+        parts = EngineParts(release.name, engine.host, decode is not None, trusted=mutated)
+        if mutated:
+            parts.load()  # so that every edit can be made now
         target.offer_engine(tuple(it for it in (engine, legacy, decode) if it is not None), parts)
     return target
