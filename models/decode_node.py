@@ -68,7 +68,7 @@ class DecodeWorld(EngineWorld):
         super().__init__(config)
         self.accounts = Accounts(
             page_size=config.page_size,
-            window=config.window,
+            window=max(1, config.window - 1) if rules.window_before else config.window,
             reserved=config.reserved_decode,
             uses_tail=qualifies(config.page_size, swa_pool=True, offers_tail=offers_tail),
             tree=config.decode_tree,

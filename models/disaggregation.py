@@ -46,6 +46,10 @@ class Rules(Protocol):
     def wide_tail(self) -> bool: ...
     @property
     def sender_skips_cached(self) -> bool: ...
+    @property
+    def window_before(self) -> bool: ...
+    @property
+    def asks_whole(self) -> bool: ...
 
 
 class Job(Protocol):
@@ -221,7 +225,7 @@ class Accounts:
         """What the budgets are asked for to admit a request with `cached` tokens in the tree: what it is charged, or
         what it may come to less what could be retracted, whichever is more (``pop_preallocated``)."""
         length, tail = self.lengths(job)
-        new = self.charged(length) - cached
+        new = (self._pages(length) if self.tree or self.rules.asks_whole else length) - cached
         swa = length - cached if self.whole(cached) and self.rules.whole_charged else tail
         most, back = min(job.most, CLIP_NEW_TOKENS), self.retractable(running)
         return Tokens(

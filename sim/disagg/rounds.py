@@ -10,7 +10,7 @@ from staleloc.models.admission import Preallocating, Resuming
 from staleloc.models.decode_node import DecodeRequest, Stage
 from staleloc.models.disaggregation import Load, Room, Tokens
 from staleloc.sim.disagg.locks import Pins
-from staleloc.sim.disagg.step import Before, DisaggStep, room_of
+from staleloc.sim.disagg.step import Before, DisaggStep, locks_seen, room_of
 
 __all__ = ["Fault", "round_faults"]
 
@@ -27,6 +27,8 @@ def round_faults(step: DisaggStep) -> Iterator[Fault]:
     """Every fault of the step's round, if it was one, in the order of the requests."""
     if step.asked is not None:
         yield from _enqueued(step, step.asked)
+    if step.before is None or not (locks_seen(step.before.tree) and locks_seen(step.tree)):
+        return
     if step.round is not None:
         yield from _preallocated(step)
     if step.resumed is not None:

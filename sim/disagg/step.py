@@ -17,7 +17,7 @@ from staleloc.sim.targets.base import FreeSlots, Rows
 from staleloc.sim.targets.disagg import DisaggTarget, Preallocated, Queues
 from staleloc.sim.targets.engine import Copying, EngineTarget, NodeView, RequestView
 
-__all__ = ["Before", "DisaggCheck", "DisaggStep", "room_of", "step_of"]
+__all__ = ["Before", "DisaggCheck", "DisaggStep", "locks_seen", "room_of", "step_of"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,11 @@ class DisaggStep(EngineStep):
     def host_contents(self) -> list[Rows]:
         """A decode node here has no host tier."""
         return []
+
+
+def locks_seen(tree: Sequence[NodeView]) -> bool:
+    """Whether it shows what locks the tree's SWA slots; an engine may keep that to itself (`NodeView.swa_locks`)."""
+    return all(node.swa_locks >= 0 for node in tree)
 
 
 def room_of(config: Config, free: FreeSlots, tree: Sequence[NodeView]) -> Room:

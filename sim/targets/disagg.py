@@ -52,6 +52,9 @@ class Rules:
             many and not for the tail alone.
         wide_tail: with a prefix tree the tail starts ``max(window, page) + 1`` tokens before the end.
         sender_skips_cached: the sender's window starts no earlier than what is cached.
+        window_before: the window it counts with is that of the tokens before the one that attends, so one less than
+            `Config.window`, at least 1 (SGLang's ``sliding_window_size``).
+        asks_whole: without a prefix tree too, admission asks the full budget for whole pages (from SGLang 0.5.22).
     """
 
     whole_pages: bool = True
@@ -62,6 +65,8 @@ class Rules:
     whole_charged: bool = True
     wide_tail: bool = False
     sender_skips_cached: bool = True
+    window_before: bool = False
+    asks_whole: bool = True
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from staleloc.models.decode_node import Stage
 from staleloc.models.disaggregation import Tokens
-from staleloc.sim.disagg.step import DisaggCheck, DisaggStep
+from staleloc.sim.disagg.step import DisaggCheck, DisaggStep, locks_seen
 from staleloc.sim.divergence import Divergence
 
 __all__ = ["CHECK"]
@@ -37,6 +37,8 @@ def _counts(step: DisaggStep) -> Iterator[_Count]:
     yield from _of_requests(step)
     world, node = step.world, step.node
     yield _Count("the number of active requests", node.raw_active(), world.load().active)
+    if not locks_seen(step.tree):
+        return
     for resuming, purpose in ((False, "a round of preallocation"), (True, "requests that resume")):
         budgets = world.accounts.budgets(step.room, world.load(), resuming)
         yield from _pools(f"budget of {purpose}", node.raw_budgets(resuming), budgets, lets_in=True)

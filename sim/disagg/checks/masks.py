@@ -40,7 +40,8 @@ def _loaded(step: DisaggStep, number: int) -> Divergence | None:
     world, row = step.world, step.requests[number].row
     start, stop = world.job(number).window(world.config.window)
     held = step.before.saved.get(number, ())
-    for position in range(min(stop, len(held), len(row))):
+    sent = world.accounts.sent_from(world.job(number).prompt, world.job(number).cached)
+    for position in range(sent, min(stop, len(held), len(row))):  # a row before was never written
         slot = step.mapping[row[position]]
         what = f"token {position} of request {number}"
         if held[position] and slot:

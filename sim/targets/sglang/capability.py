@@ -7,10 +7,9 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
+from staleloc.sim.disagg.play import DISAGG_PLAY
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
-
-DISAGG_EVENTS: tuple = ()
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
 from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
@@ -147,6 +146,9 @@ def legacy_profile(engine: Profile, root: Path) -> Profile | None:
 def decode_profile(engine: Profile, root: Path) -> Profile | None:
     """The profile of a decode node, or None if these sources have no tail preallocation.
 
+    It keeps a prefix tree only from PR 27770 (0.5.19) on: the server of an earlier release refuses one with
+    sliding-window models.
+
     Args:
         engine: the profile over ``UnifiedRadixCache``.
         root: the folder that contains the ``sglang`` package.
@@ -155,13 +157,14 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
     source = module.read_text(encoding="utf-8") if module.is_file() else ""
     if "def _swa_tail_len(" not in source:
         return None
+    tree = "def _reclaim_swa_tail_capacity(" in source
+    missing = {} if tree else {"evict": "the server refuses a prefix tree here with sliding-window models (up to 0.5.18)"}
     return replace(
         engine,
         features=("disagg",),
-        # The server of an earlier release refuses a decode node's prefix tree for sliding-window models (PR 27770).
-        decode_tree="def _reclaim_swa_tail_capacity(" in source,
-        events=frozenset(event.kind for event in DISAGG_EVENTS),
-        missing={},
+        decode_tree=tree,
+        events=frozenset(kind.kind for kind in DISAGG_PLAY) - set(missing),
+        missing=missing,
         host=False,
     )
 

@@ -127,6 +127,8 @@ class DecodeRelease:
             whole_charged=False,
             wide_tail=tree and radix_aware,
             sender_skips_cached="total_prefix_len" in _inner(queue.pop_preallocated, "_swa_payload").co_freevars,
+            window_before=True,
+            asks_whole=inspect.getsource(queue.pop_preallocated).count("self._required_alloc_tokens(") > 1,
         )
 
 
