@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from staleloc.models.config import Config
-from staleloc.models.decode_node import DecodeRequest, DecodeWorld
+from staleloc.models.decode_node import DecodeRequest, DecodeWorld, Stage
 from staleloc.models.disaggregation import Room
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.step import EngineStep
@@ -71,6 +71,13 @@ class DisaggStep(EngineStep):
     def room(self) -> Room:
         """What the pools hold after the event."""
         return room_of(self.world.config, self.free, self.tree)
+
+    @property
+    def lockable(self) -> dict[int, list[int]]:
+        """Until it is started, a request may lock all that was found of its prompt, though it takes less of it."""
+        world = self.world
+        numbers = (*world.queues[Stage.TRANSFERRING], *world.queues[Stage.WAITING])
+        return {number: world.job(number).tokens[: world.job(number).prompt] for number in numbers}
 
     @cached_property
     def copying(self) -> list[Copying]:
