@@ -38,18 +38,20 @@ class Pins:
 
     def __init__(self, before: Sequence[NodeView], after: Sequence[NodeView], admitted: Sequence[RequestView]) -> None:
         self._loose = _loose(before)
-        self._after = _loose(after)
+        self._swa_locked = {
+            loc for node in after if node.swa is not None and node.swa_locks > 0 for loc in node.full or ()
+        }
         self._admitted = [set(view.row[: view.shared]) for view in admitted]
 
     def take(self, view: RequestView, cached: int) -> Tokens | None:
         """What this request's lock pinned first; None if another one may have pinned the same SWA slots."""
         full = swa = 0
         for loc in view.row[:cached]:
-            was, now = self._loose.get(loc, Loose(False, False)), self._after.get(loc, Loose(False, False))
+            was, locked = self._loose.get(loc, Loose(False, False)), loc in self._swa_locked
             full += was.full
-            if was.swa and not now.swa:
+            if was.swa and locked:
                 if sum(loc in other for other in self._admitted) > 1:
                     return None
                 swa += 1
-            self._loose[loc] = Loose(False, was.swa and now.swa)
+            self._loose[loc] = Loose(False, was.swa and not locked)
         return Tokens(full, swa)

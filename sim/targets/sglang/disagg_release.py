@@ -34,6 +34,21 @@ def _inner(method: Any, name: str) -> CodeType:
     return next(it for it in method.__code__.co_consts if isinstance(it, CodeType) and it.co_name == name)
 
 
+def _queue_class(base: Any, manager: stand_ins.Manager) -> Any:
+    """The release's ``DecodePreallocQueue`` without a network, which tells when it has looked into the tree."""
+
+    class Queue(base):  # type: ignore[misc]
+        def _init_kv_manager(self) -> stand_ins.Manager:
+            return manager
+
+        def _match_prefix_and_lock(self, request: Any) -> Any:
+            found = super()._match_prefix_and_lock(request)
+            self.scheduler.future_map.inserted(request)  # a node may have been split
+            return found
+
+    return Queue
+
+
 @contextmanager
 def _admitting() -> Iterator[None]:
     """Tell a budget that promised too much from other failures: the release asserts that an allocation succeeds."""
@@ -58,9 +73,8 @@ class DecodeRelease:
         self._utils: Any = importlib.import_module(f"{_DISAGG}.utils")
         self._state_type: Any = importlib.import_module(f"{_DISAGG}.base.conn").StateType
         self.schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
-        manager = stand_ins.Manager([self._state_type.SWA])
-        self._queue_class = type(
-            "Queue", (self.decode.DecodePreallocQueue,), {"_init_kv_manager": lambda _queue: manager}
+        self._queue_class = _queue_class(
+            self.decode.DecodePreallocQueue, stand_ins.Manager([self._state_type.SWA])
         )
         logging.getLogger(self.decode.__name__).disabled = True  # that a request is refused or aborted is no news here
         mixin: Any = importlib.import_module(f"{_DISAGG}.decode_schedule_batch_mixin")
