@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from staleloc.sim.events import Event
 
-__all__ = ["DISAGG_EVENTS", "Enqueue", "Preallocate", "Resume", "Retract", "Start", "Transfer"]
+__all__ = ["DISAGG_EVENTS", "DraftSlots", "Enqueue", "Preallocate", "Resume", "Retract", "Start", "Transfer"]
 
 
 @dataclass(frozen=True)
@@ -63,5 +63,15 @@ class Resume(Event):
     kind = "resume"
 
 
-DISAGG_EVENTS: tuple[type[Event], ...] = (Enqueue, Preallocate, Transfer, Start, Retract, Resume)
+@dataclass(frozen=True)
+class DraftSlots(Event):
+    """Running requests take slots for `count` draft tokens each and give them back by putting the free lists back
+    (``backup_state``, ``restore_state``: EAGLE v1 with several branches takes more than it verifies)."""
+
+    kind = "draft_slots"
+    requests: tuple[int, ...]
+    count: int
+
+
+DISAGG_EVENTS: tuple[type[Event], ...] = (Enqueue, Preallocate, Transfer, Start, Retract, Resume, DraftSlots)
 """Every event type of its own."""

@@ -23,6 +23,7 @@ __all__ = ["generate_disagg"]
 _WEIGHTS: dict[str, int] = {
     de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
     de.Resume.kind: 6, ee.EvictWindow.kind: 9, ee.Finish.kind: 4, ee.Abort.kind: 4, ee.Evict.kind: 5,
+    de.DraftSlots.kind: 8,
 }  # fmt: skip
 """How often an event is tried that is not simply the next step of a request."""
 
@@ -39,9 +40,10 @@ class _Belief(Enum):
 
 def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A tape for a decode node driven in one of these ways. It depends on nothing but the choices."""
-    config = _draw_config(choices, choices.pick(profiles))
+    profile = choices.pick(profiles)
+    config = _draw_config(choices, profile)
     length = choices.pick((48, 96, 160, 240))
-    author = _Author(choices, config)
+    author = _Author(choices, config, drafts=de.DraftSlots.kind in profile.events)
     return Tape(config, tuple(author.event() for _ in range(length)))
 
 
@@ -76,7 +78,7 @@ class _Author:
     is one whose prompt and new tokens do not fit the full pool, or whose tail and new tokens do not fit the SWA pool.
     """
 
-    def __init__(self, choices: Choices, config: Config) -> None:
+    def __init__(self, choices: Choices, config: Config, drafts: bool) -> None:
         self.choices = choices
         self.size = config.page_size
         self.pages = config.full_pages
@@ -99,7 +101,10 @@ class _Author:
         self.crowded = choices.pick((0, 10, 25))
         self.planned: list[Callable[[], Event]] = []
         self.eager = choices.pick((10, 50))
-        kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
+        plain = [kind for kind in _WEIGHTS if kind != de.DraftSlots.kind]
+        kinds = [kind for kind in plain if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
+        if drafts and choices.chance(50):
+            kinds.append(de.DraftSlots.kind)
         self.kinds = kinds or [ee.Decode.kind]
         self.weights = [_WEIGHTS[kind] for kind in self.kinds]
 
@@ -230,6 +235,9 @@ class _Author:
         if number in self.beliefs:
             self.beliefs[number] = _Belief.RETRACTED
         return de.Retract(number)
+
+    def draft_slots(self) -> Event:
+        return de.DraftSlots(tuple(self.numbers), self.choices.integer(1, 2 * self.size))
 
     def resume(self) -> Event:
         self.believe(_Belief.RETRACTED, _Belief.ARRIVED)

@@ -120,6 +120,7 @@ def _goes_on(step: DisaggStep, number: int) -> bool:
 def _evict_window(step: DisaggStep, event: ee.EvictWindow) -> bool:
     if step.world.stage(event.request) is not Stage.RUNNING:
         return False
+    step.before = Before.of(step.node)
     step.node.evict_window(event.request)
     return True
 
@@ -129,7 +130,11 @@ def _retract(step: DisaggStep, event: de.Retract) -> bool:
         return False
     step.before = Before.of(step.node)
     step.node.retract(event.request)
-    step.world.move(event.request, Stage.RETRACTED)
+    world, config = step.world, step.world.config
+    if world.accounts.rejects(world.job(event.request), config.full_size, config.swa_size):
+        world.leave(event.request, aborted=True)  # it has outgrown the node: nothing could resume it
+    else:
+        world.move(event.request, Stage.RETRACTED)
     return True
 
 
@@ -171,6 +176,14 @@ def _evict(step: DisaggStep, event: ee.Evict) -> bool:
     return True
 
 
+def _draft_slots(step: DisaggStep, event: de.DraftSlots) -> bool:
+    ready = [number for number in dict.fromkeys(event.requests) if step.world.stage(number) is Stage.RUNNING]
+    if not ready or event.count < 1:
+        return False
+    step.node.draft_slots(ready, event.count)
+    return True
+
+
 DISAGG_PLAY: dict[type[Event], Callable[[DisaggStep, Any], bool]] = {
     de.Enqueue: _enqueue,
     de.Preallocate: _preallocate,
@@ -178,6 +191,7 @@ DISAGG_PLAY: dict[type[Event], Callable[[DisaggStep, Any], bool]] = {
     de.Start: _start,
     de.Retract: _retract,
     de.Resume: _resume,
+    de.DraftSlots: _draft_slots,
     ee.Decode: _decode,
     ee.EvictWindow: _evict_window,
     ee.Finish: _finish,

@@ -55,6 +55,8 @@ class Rules:
         window_before: the window it counts with is that of the tokens before the one that attends, so one less than
             `Config.window`, at least 1 (SGLang's ``sliding_window_size``).
         asks_whole: without a prefix tree too, admission asks the full budget for whole pages (from SGLang 0.5.22).
+        records_tail: a tail preallocation says in the evicted length which tokens got no SWA slot (from SGLang 0.5.14,
+            PR 28085).
     """
 
     whole_pages: bool = True
@@ -67,6 +69,7 @@ class Rules:
     sender_skips_cached: bool = True
     window_before: bool = False
     asks_whole: bool = True
+    records_tail: bool = True
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,8 @@ class DisaggTarget(Protocol):
         """See `EngineTarget.evict`; with a prefix tree only."""
 
     def retract(self, request: int) -> None:
-        """Copy a running request's KV to the CPU, release its slots without inserting it, and queue it to resume."""
+        """Copy a running request's KV to the CPU, release its slots without inserting it, and queue it to resume;
+        one that an empty node could not hold any more is gone then."""
 
     def resume(self) -> list[int]:
         """Give fresh slots to the front of the retracted requests, as far as the budgets allow, and load their
@@ -191,6 +195,10 @@ class DisaggTarget(Protocol):
         Raises:
             OverAdmission: see `preallocate`.
         """
+
+    def draft_slots(self, requests: list[int], count: int) -> None:
+        """Take slots for `count` draft tokens behind each of these running requests, if there is room, and put the
+        free lists back as they were. Only where the profile has the event."""
 
     def finish(self, request: int) -> None:
         """A prebuilt or running request is done: with a tree, insert it; release it."""

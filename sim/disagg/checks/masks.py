@@ -14,6 +14,8 @@ __all__ = ["CHECK"]
 
 def _run(step: DisaggStep) -> Divergence | None:
     if isinstance(step.event, Retract):
+        if step.event.request not in step.world.requests:
+            return None
         return _copied(step, step.event.request)
     for number in step.resumed or ():
         found = _loaded(step, number)

@@ -158,7 +158,9 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
     if "def _swa_tail_len(" not in source:
         return None
     tree = "def _reclaim_swa_tail_capacity(" in source
-    missing = {} if tree else {"evict": "the server refuses a prefix tree here with sliding-window models (up to 0.5.18)"}
+    missing = {} if _restores_anywhere(root) else {"draft_slots": _NO_CALLER}
+    if not tree:
+        missing["evict"] = "the server refuses a prefix tree here with sliding-window models (up to 0.5.18)"
     return replace(
         engine,
         features=("disagg",),

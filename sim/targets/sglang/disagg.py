@@ -119,11 +119,30 @@ class DisaggDriver(EngineDriver):
 
     def retract(self, request: int) -> None:
         """See `DisaggTarget.retract`."""
-        self.node.retract(self.requests[request])
+        if not self.node.retract(self.requests[request]):
+            del self.requests[request]
 
     def resume(self) -> list[int]:
         """See `DisaggTarget.resume`."""
         return [int(entry.rid) for entry in self.node.resume()]
+
+    def draft_slots(self, requests: list[int], count: int) -> None:
+        """See `DisaggTarget.draft_slots`. In the order of the release's EAGLE worker."""
+        batch = self._release.batch_class(self.tree, [self.requests[request] for request in requests])
+        lens = batch.seq_lens
+        pages = sum(self._pages(length + count) - self._pages(length) for length in lens.tolist())
+        room = min(self._tokens.full_available_size(), self._tokens.swa_available_size())
+        if pages * self._config.page_size > room:
+            return
+        common, total = self._release.common, count * len(requests)
+        if self._config.page_size == 1:
+            _, state = common.alloc_token_slots(self.tree, total, backup_state=True)
+        else:
+            last = [self._row(entry, stop - 1, stop) for entry, stop in zip(batch.reqs, lens.tolist(), strict=True)]
+            _, state = common.alloc_paged_token_slots_extend(
+                self.tree, lens, lens, lens + count, lens + count, torch.cat(last), total, backup_state=True
+            )
+        self._tokens.restore_state(state)
 
     def finish(self, request: int) -> None:
         """See `EngineTarget.finish` and `DisaggTarget.finish`."""

@@ -132,6 +132,8 @@ class DecodeRelease:
         required = queue._prealloc_required_tokens.__code__.co_names
         budget = queue._swa_tail_allocatable_token_budget
         radix_aware = hasattr(queue, "_reclaim_swa_tail_capacity")
+        # Preallocation has a function of its own from 0.5.15 on.
+        allocates = getattr(self.decode, "alloc_for_decode_prealloc", queue._pre_alloc).__code__.co_names
         return Rules(
             whole_pages="ceil_align" in required,
             reserves_swa=tree or "disable_radix_cache" not in required,
@@ -143,6 +145,7 @@ class DecodeRelease:
             sender_skips_cached="total_prefix_len" in _inner(queue.pop_preallocated, "_swa_payload").co_freevars,
             window_before=True,
             asks_whole=inspect.getsource(queue.pop_preallocated).count("self._required_alloc_tokens(") > 1,
+            records_tail=not {"swa_evicted_seqlen", "set_evicted_seqlen"}.isdisjoint(allocates),
         )
 
 
@@ -258,8 +261,8 @@ class DecodeNode:
             batch.process_prebuilt(self.scheduler.future_map)
         self.scheduler.running_batch.reqs.extend(batch.reqs)
 
-    def retract(self, request: Any) -> None:
-        """Copy a running request to the CPU, release it, queue it."""
+    def retract(self, request: Any) -> bool:
+        """Copy a running request to the CPU, release it, queue it. False if the queue turns it away."""
         self.scheduler.running_batch.reqs.remove(request)
         release = getattr(self._release.schedule, "release_req", None)
         if release is None:  # a method of the batch up to 0.5.13
@@ -276,6 +279,7 @@ class DecodeNode:
             }
             release(**{name: known[name] for name in inspect.signature(release).parameters if name in known})
         self.prealloc.add(request, is_retracted=True)
+        return request in self.prealloc.retracted_queue
 
     def resume(self) -> list[Any]:
         """One round of ``resume_retracted_reqs``."""
