@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from staleloc.sim.mutants.allocation import ALLOCATION, RELEASE
 from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
-from staleloc.sim.mutants.disagg_builtin import BUDGETS, COPIES, SLOTS
+from staleloc.sim.mutants.disagg_budgets_builtin import BUDGETS
+from staleloc.sim.mutants.disagg_builtin import COPIES, SLOTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS

@@ -1,148 +1,12 @@
-"""Mutants of the decode node: what it counts wrongly, allocates wrongly, or brings back wrongly from the CPU."""
+"""Mutants of the decode node: what it allocates wrongly, tells the sender wrongly, or brings back wrongly."""
 
 from __future__ import annotations
 
+from staleloc.sim.mutants.disagg_budgets_builtin import counts, node
 from staleloc.sim.mutants.edits import after, disagg, drop, swap
-from staleloc.sim.mutate import Edit, Mutant
+from staleloc.sim.mutate import Mutant
 
-__all__ = ["BUDGETS", "COPIES", "SLOTS"]
-
-
-def _counts(method: str, old: str, new: str) -> Edit:
-    return swap("decode_accounts", f"DecodeAccounts.{method}", old, new)
-
-
-def _node(method: str, old: str, new: str) -> Edit:
-    return swap("disagg", f"DisaggEngine.{method}", old, new)
-
-
-BUDGETS: tuple[Mutant, ...] = (
-    disagg(
-        "full-budget-forgets-evictable",
-        "the full budget counts free slots only, and a request waits for slots that the tree could give up",
-        _counts("_available", "len(node.tokens) if node.full is not None and not node.full_locks else 0", "0"),
-        events=("evict",),
-    ),
-    disagg(
-        "swa-budget-forgets-evictable",
-        "the SWA budget counts free slots only (before SGLang PR 29662)",
-        _counts("_available", "len(node.tokens) if node.swa is not None and not node.swa_locks else 0", "0"),
-        events=("evict",),
-    ),
-    disagg(
-        "full-budget-counts-locked",
-        "the full budget counts tree slots that running requests use as slots that can be evicted",
-        _counts(
-            "_available",
-            "len(node.tokens) if node.full is not None and not node.full_locks else 0",
-            "len(node.tokens) if node.full is not None else 0",
-        ),
-        events=("evict",),
-    ),
-    disagg(
-        "budget-forgets-reserved",
-        "no tokens are kept back for the decode of active requests",
-        _counts("budgets", "max(reserved * self.active(), need_full)", "max(0, need_full)"),
-    ),
-    disagg(
-        "budget-forgets-prebuilt",
-        "a batch that was started and does not run yet is in no queue, and nothing is kept back for it",
-        _counts("budgets", "reserved * prebuilt", "0"),
-    ),
-    disagg(
-        "full-budget-forgets-retracted",
-        "new requests are given the full slots that retracted ones wait for",
-        drop(
-            "decode_accounts",
-            "DecodeAccounts.budgets",
-            "full_budget -= sum(self.required(job)[0] for job in self._jobs.retracted)",
-        ),
-        events=("retract",),
-    ),
-    disagg(
-        "swa-budget-forgets-retracted",
-        "new requests are given the SWA slots that retracted ones wait for",
-        drop(
-            "decode_accounts",
-            "DecodeAccounts.budgets",
-            "swa_budget -= sum(self.required(job)[1] for job in self._jobs.retracted)",
-        ),
-        events=("retract",),
-    ),
-    disagg(
-        "budget-of-smaller-pool",
-        "one budget for both pools, of the pool that has less: requests wait for full slots that are there",
-        _counts("budgets", "if not self.uses_tail:\n    full = swa = min(full, swa)", "full = swa = min(full, swa)"),
-    ),
-    disagg(
-        "swa-retractable-of-full",
-        "what retraction frees of the SWA pool is counted as the request's whole length",
-        _counts("retractable", "self.tail(job.prompt) + job.outputs", "job.prompt + job.outputs"),
-    ),
-    disagg(
-        "swa-growth-without-window",
-        "SWA tokens are reserved for the decode of each request as if no window ever let one go",
-        _counts("_growth", "max(0, requests * self._config.window - used)", "self._config.reserved_decode * requests"),
-    ),
-    disagg(
-        "active-forgets-transferring",
-        "requests whose KV is on the way are not active, and nothing is reserved for them",
-        _counts("active", "len(self._jobs.transferring)", "0"),
-    ),
-    disagg(
-        "need-forgets-running",
-        "nothing is kept for the running request that may still want most",
-        _counts("_needs", "if not running:\n    return (0, 0)", "return (0, 0)"),
-    ),
-    disagg(
-        "admission-ignores-output",
-        "a request is admitted for its prompt, and what it may still generate is not asked for",
-        _counts("fits", "min(job.most, _LOOK_AHEAD)", "0"),
-    ),
-    disagg(
-        "admission-before-lock",
-        "what a request's own prefix keeps locked is counted as what it can evict",
-        _node(
-            "_fitting_lock",
-            "self._accounts.fits(job, node.end)",
-            "(self._tree.unlock(lock), self._accounts.fits(job, node.end), self._tree.lock(node, lock.since))[1]",
-        ),
-        events=("finish",),
-    ),
-    disagg(
-        "prefix-or-nothing",
-        "a request waits because it wants SWA slots for every token behind its prefix, and could do without the prefix",
-        _node("_fitting_lock", "(self._prefix(job), self._tree.root)", "(self._prefix(job),)"),
-        events=("finish",),
-    ),
-    disagg(
-        "need-unaligned",
-        "what a request is charged is counted in tokens, and the allocator takes whole pages",
-        _counts("required", "self.whole_pages(full) - cached + reserved", "full - cached + reserved"),
-    ),
-    disagg(
-        "resume-takes-unaligned",
-        "retracted requests resume if their tokens fit, and the allocator takes whole pages (SGLang PR 33794)",
-        _node(
-            "resume",
-            "full, swa = self._accounts.required(job)",
-            "full, swa = (length + self._config.reserved_decode for length in self._accounts.lengths(job))",
-        ),
-        events=("retract", "resume"),
-    ),
-    disagg(
-        "resume-takes-all",
-        "what a resumed request was given is not taken off the budget for the next one",
-        drop("disagg", "DisaggEngine.resume", "full_left, swa_left = (full_left - full, swa_left - swa)"),
-        events=("retract", "resume"),
-    ),
-    disagg(
-        "prefix-charged-as-tail",
-        "behind a cached prefix every token gets an SWA slot, and the budget is asked for the tail only",
-        drop("decode_accounts", "DecodeAccounts.required", "swa = full - cached if cached else swa"),
-        events=("finish",),
-    ),
-)
+__all__ = ["COPIES", "SLOTS"]
 
 _KEEP_ENTRIES = """
 kept = self.full_to_swa_index_mapping.clone()
@@ -154,13 +18,13 @@ SLOTS: tuple[Mutant, ...] = (
     disagg(
         "tail-not-aligned",
         "the tail starts with the window and not with the window's page",
-        _counts("tail", "self.aligned(max(0, length - self._config.window))", "max(0, length - self._config.window)"),
+        counts("tail", "self.aligned(max(0, length - self._config.window))", "max(0, length - self._config.window)"),
     ),
     disagg(
         "tail-a-page-short",
         "the first page of the window gets no SWA slots, and the sender writes its rows to the dummy page",
         drop("disagg", "DisaggEngine._allocate", "evicted = length - tail"),
-        _node(
+        node(
             "_allocate", "self._accounts.tail(length)", "max(1, self._accounts.tail(length) - self._config.page_size)"
         ),
     ),
@@ -186,7 +50,7 @@ SLOTS: tuple[Mutant, ...] = (
     disagg(
         "tail-makes-room-for-full-only",
         "the SWA budget counts what the tree can give up, and only full slots are evicted (SGLang PRs 29662, 38634)",
-        _node(
+        node(
             "_allocate",
             "self._evictor.make_room(pages, self._allocator.swa.pages_needed([0], [tail]))",
             "self._evictor.make_room(pages, 0)",
@@ -195,7 +59,7 @@ SLOTS: tuple[Mutant, ...] = (
     disagg(
         "sender-told-window-unaligned",
         "the sender is told SWA pages from the window's first token on, and counts them from the page before",
-        _node(
+        node(
             "_told",
             "self._aligned(max(cached, job.prompt - self._config.window))",
             "max(cached, job.prompt - self._config.window)",
@@ -204,7 +68,7 @@ SLOTS: tuple[Mutant, ...] = (
     disagg(
         "sender-told-full-pages",
         "the sender writes SWA rows to the pages that the full pool has for these tokens",
-        _node(
+        node(
             "_told",
             "self._pool.gather(running.row[job.swa_from:job.prompt:size])",
             "running.row[job.swa_from:job.prompt:size]",
@@ -229,7 +93,7 @@ SLOTS: tuple[Mutant, ...] = (
     disagg(
         "abort-forgets-transferring",
         "a request that is aborted while its KV is on the way leaves its slots behind",
-        _node("abort", "request in self._requests", "request in self._requests and job is not None and job.outputs"),
+        node("abort", "request in self._requests", "request in self._requests and job is not None and job.outputs"),
         swap("disagg", "DisaggEngine.abort", "self._jobs.take(request)", "job = self._jobs.take(request)"),
         events=("abort",),
     ),
@@ -256,7 +120,7 @@ COPIES: tuple[Mutant, ...] = (
     disagg(
         "copy-stops-early",
         "the copy leaves out the last token that has KV",
-        _node("retract", "running.row[:running.length]", "running.row[:running.length - 1]"),
+        node("retract", "running.row[:running.length]", "running.row[:running.length - 1]"),
         events=("retract", "resume"),
     ),
     disagg(
