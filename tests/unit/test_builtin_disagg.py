@@ -142,6 +142,18 @@ def test_unfilled_rows_never_come_into_the_tree() -> None:
     assert [(len(view.tokens), view.swa is not None) for view in target.raw_tree()] == [(4, False), (4, True)]
 
 
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_request_that_outgrew_the_node_does_not_come_back(steps: int) -> None:
+    """With its reserved tokens an empty node could not hold it: it would keep all others waiting for ever."""
+    target = node(decode_tree=True, reserved_decode=12)
+    serve(target, 0, [1] * 3)
+    for _ in range(steps):
+        target.decode([0], [1])
+    target.retract(0)
+    assert target.raw_queues() == (queues() if steps else queues(retracted=(0,)))
+    assert target.raw_requests() == {}
+
+
 def test_the_queue_waits_for_its_front() -> None:
     """A request that would fit does not overtake one that does not."""
     target = node()

@@ -113,7 +113,8 @@ class DisaggEngine(BuiltinEngine):
         job.copy = self._hybrid().get_cpu_copy(running.row[: running.length])
         self._release(request)
         self._jobs.running.remove(job)
-        self._jobs.retracted.append(job)
+        if not self._accounts.rejects(job):
+            self._jobs.retracted.append(job)
 
     def resume(self) -> list[int]:
         """See `DisaggTarget.resume`. The tree is not asked: `start` finds out what it has meanwhile."""

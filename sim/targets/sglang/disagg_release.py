@@ -73,9 +73,7 @@ class DecodeRelease:
         self._utils: Any = importlib.import_module(f"{_DISAGG}.utils")
         self._state_type: Any = importlib.import_module(f"{_DISAGG}.base.conn").StateType
         self.schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
-        self._queue_class = _queue_class(
-            self.decode.DecodePreallocQueue, stand_ins.Manager([self._state_type.SWA])
-        )
+        self._queue_class = _queue_class(self.decode.DecodePreallocQueue, stand_ins.Manager([self._state_type.SWA]))
         logging.getLogger(self.decode.__name__).disabled = True  # that a request is refused or aborted is no news here
         mixin: Any = importlib.import_module(f"{_DISAGG}.decode_schedule_batch_mixin")
         install(stand_ins.leaves(mixin.ScheduleBatchDisaggregationDecodeMixin))

@@ -73,9 +73,7 @@ class EngineRelease:
             tree_components=(kinds.FULL, kinds.SWA),
         )
 
-    def tree(
-        self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool = False
-    ) -> tuple[Any, Any]:
+    def tree(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool = False) -> tuple[Any, Any]:
         """A new, empty prefix tree for both pools, and the parameters it was made from."""
         backend = _BACKENDS.get(config.policy)
         if backend is not None:
