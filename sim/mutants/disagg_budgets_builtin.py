@@ -1,4 +1,4 @@
-"""Mutants of the decode node's counts: what it admits though it does not fit, and what it keeps waiting though it does."""
+"""Mutants of the decode node's counts: what it admits and does not fit, and what it keeps waiting and does."""
 
 from __future__ import annotations
 
