@@ -25,6 +25,11 @@ class DisaggDriver(EngineDriver):
 
     _node: DecodeNode | None = None
 
+    def attach_engine(self, *parts: Any) -> None:
+        """See `EngineDriver.attach_engine`."""
+        self._node = None
+        super().attach_engine(*parts)
+
     def attach_node(self, release: DecodeRelease, config: Config, pool: HybridPool, kv: Any, allocator: Any) -> None:
         """Build the rest of a decode node around an empty pool and allocator, and drive it from now on.
 
