@@ -52,6 +52,8 @@ class Rules(Protocol):
     def asks_whole(self) -> bool: ...
     @property
     def records_tail(self) -> bool: ...
+    @property
+    def adds_evictable(self) -> bool: ...
 
 
 class Job(Protocol):
@@ -193,7 +195,11 @@ class Accounts:
         full_room = room.full_free + room.full_evictable
         if self.uses_tail:
             return Tokens(self._full(full_room, load, resuming), self._swa(room, load, resuming))
-        one = self._full(min(full_room, room.swa_free + room.swa_evictable), load, resuming)
+        if self.rules.adds_evictable:
+            smaller = min(room.full_free, room.swa_free) + room.full_evictable
+        else:
+            smaller = min(full_room, room.swa_free + room.swa_evictable)
+        one = self._full(smaller, load, resuming)
         return Tokens(one, one)
 
     def _full(self, available: int, load: Load, resuming: bool) -> int:

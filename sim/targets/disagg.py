@@ -57,6 +57,8 @@ class Rules:
         asks_whole: without a prefix tree too, admission asks the full budget for whole pages (from SGLang 0.5.22).
         records_tail: a tail preallocation says in the evicted length which tokens got no SWA slot (from SGLang 0.5.14,
             PR 28085).
+        adds_evictable: where no tail is used, the budget is the free slots of the smaller pool and the full tokens that
+            the tree can give up (SGLang, PR 29662); otherwise each pool counts what its own tokens could give up.
     """
 
     whole_pages: bool = True
@@ -70,6 +72,7 @@ class Rules:
     window_before: bool = False
     asks_whole: bool = True
     records_tail: bool = True
+    adds_evictable: bool = False
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ class DecodeRelease:
             window_before=True,
             asks_whole=inspect.getsource(queue.pop_preallocated).count("self._required_alloc_tokens(") > 1,
             records_tail=not {"swa_evicted_seqlen", "set_evicted_seqlen"}.isdisjoint(allocates),
+            adds_evictable=True,
         )
 
 
