@@ -10,9 +10,10 @@ from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.disagg import Preallocated, Preallocation, Queues, Rules
 from staleloc.sim.targets.engine import NodeView, RequestView
-from staleloc.sim.targets.sglang.disagg_release import DecodeNode, DecodeRelease
+from staleloc.sim.targets.sglang.disagg_node import DecodeNode
+from staleloc.sim.targets.sglang.disagg_release import DecodeRelease
 from staleloc.sim.targets.sglang.engine import EngineDriver
-from staleloc.sim.targets.sglang.engine_batch import held, hold
+from staleloc.sim.targets.sglang.engine_batch import hold
 from staleloc.sim.targets.sglang.engine_settings import SETTINGS
 from staleloc.sim.targets.sglang.hybrid import HybridPool
 from staleloc.sim.targets.sglang.tree import view
@@ -24,10 +25,11 @@ class DisaggDriver(EngineDriver):
     """An engine, or where the config says so a decode node: its requests come with their prompt's KV."""
 
     _node: DecodeNode | None = None
+    _keeps: bool = True  # whether there is a prefix tree
 
     def attach_engine(self, *parts: Any) -> None:
         """See `EngineDriver.attach_engine`."""
-        self._node = None
+        self._node, self._keeps = None, True
         super().attach_engine(*parts)
 
     def attach_node(self, release: DecodeRelease, config: Config, pool: HybridPool, kv: Any, allocator: Any) -> None:
@@ -46,7 +48,9 @@ class DisaggDriver(EngineDriver):
         self.rows = release.rows(config)
         self.tree = release.tree(config, self.rows, allocator)
         self._host = None
-        self._view = view(self.tree, release.engine.unified.ComponentType) if config.decode_tree else None
+        self._keeps = config.decode_tree
+        if self._keeps:
+            self._view = view(self.tree, release.engine.unified.ComponentType)
         self.requests = {}
         self._forward = []
         self._node = DecodeNode(release, config, self.rows, self.tree, allocator, self._inserted)
@@ -163,7 +167,7 @@ class DisaggDriver(EngineDriver):
             self._inserted(self.requests.pop(request))
 
     def _inserted(self, entry: Any) -> None:
-        if self._view is not None:
+        if self._keeps:
             super()._inserted(entry)
 
     def raw_queues(self) -> Queues:
@@ -215,7 +219,7 @@ class DisaggDriver(EngineDriver):
 
     def raw_tree(self) -> list[NodeView]:
         """See `EngineTarget.raw_tree`."""
-        return [] if self._view is None else super().raw_tree()
+        return super().raw_tree() if self._keeps else []
 
     def raw_requests(self) -> dict[int, RequestView]:
         """See `EngineTarget.raw_requests` and `DisaggTarget.raw_requests`."""

@@ -237,7 +237,7 @@ def leaves(mixin: Any) -> tuple[Leaf, ...]:
 
 ANNOUNCED = (
     *leaves(object),
-    Leaf(_DECODE, "DecodePreallocQueue._init_kv_manager", Manager, _SINCE, "the network; which pools are sent, no more"),
+    Leaf(_DECODE, "DecodePreallocQueue._init_kv_manager", Manager, _SINCE, "the network; says what is sent"),
     Leaf("sglang.srt.managers.scheduler", "Scheduler", scheduler, _SINCE,
          "the decode queues ask it who runs, who waits, and for settings"),
 )  # fmt: skip
