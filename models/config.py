@@ -45,6 +45,8 @@ class Config:
         host_swa_size: slots of the host's SWA pool, in tokens.
         write_policy: when a node is copied to the host: ``"write_through"`` or ``"write_back"``.
         features: which of `FEATURES` are in play, in their order; at the engine level only.
+        reserved_decode: with disaggregated decode, decode tokens reserved for each active request.
+        decode_tree: with disaggregated decode, the decode node keeps a prefix tree.
     """
 
     pool: str = "hybrid"
@@ -61,6 +63,8 @@ class Config:
     host_swa_size: int = 0
     write_policy: str = "write_through"
     features: tuple[str, ...] = ()
+    reserved_decode: int = 0
+    decode_tree: bool = False
 
     @property
     def full_pages(self) -> int:
@@ -110,6 +114,10 @@ class Config:
             raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
         if self.features and self.level != "engine":
             raise ConfigError("features are of the engine level")
+        if "disagg" not in self.features and (self.reserved_decode or self.decode_tree):
+            raise ConfigError("reserved_decode and decode_tree are of disaggregated decode")
+        if not 0 <= self.reserved_decode <= MAX_SIZE:
+            raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")
 
     def _check_host(self) -> None:
         if self.write_policy not in WRITE_POLICIES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["DECISIVE", "ENGINE_SITUATIONS", "GRAPH_SITUATIONS", "SITUATIONS", "Witness"]
+__all__ = ["DECISIVE", "DISAGG_SITUATIONS", "ENGINE_SITUATIONS", "GRAPH_SITUATIONS", "SITUATIONS", "Witness"]
 
 SITUATIONS: dict[str, str] = {
     "full_ne_swa": "a token was given a full loc and a different SWA loc",
@@ -87,6 +87,39 @@ GRAPH_SITUATIONS: dict[str, str] = {
     "accepted_none": "a whole draft was rejected",
 }
 """The same with captured graphs."""
+
+DISAGG_SITUATIONS: dict[str, str] = {
+    "tail_preallocated": "a request got SWA slots for its tail only, and its head none",
+    "whole_preallocated": "a request got SWA slots for all its tokens in a pool that takes no tail",
+    "prefix_fallback": "behind a cached prefix a request got SWA slots for all its tokens",
+    "window_beyond_prompt": "a request got slots whose window is longer than its prompt",
+    "admitted_several": "one round of preallocation admitted several requests",
+    "evicted_to_admit": "the tree gave up a node for a preallocation",
+    "full_exhausted": "a request had to wait for full slots alone",
+    "swa_exhausted": "a request had to wait for SWA slots alone",
+    "waited_behind_retracted": "a request had to wait while others were retracted",
+    "rejected": "a request was turned away because no empty node could hold it",
+    "transferred_in_parts": "the sender had written some of a prompt's pages and not all",
+    "decoded_behind_tail": "a request whose head has no SWA slots decoded its first token",
+    "window_evicted_running": "a running request gave up SWA slots",
+    "refused": "a decode step found no room",
+    "retracted": "a running request was retracted",
+    "retracted_inside_page": "a request was retracted whose last page was not full",
+    "saved_partial_mask": "a retracted request's copy held the SWA rows of some tokens only",
+    "loaded_partial_mask": "a copy was loaded into slots of which some only had an SWA slot",
+    "row_skipped": "a copy held an SWA row that had no slot when it was loaded",
+    "hole_outside_window": "a resumed token outside the window has an SWA slot and no row",
+    "resumed_elsewhere": "a request's SWA slots began at another token after it resumed than before it was retracted",
+    "resume_put_off": "a round left a retracted request where it was",
+    "retried": "an aborted prompt arrived again",
+    "aborted_queued": "a request was aborted that waited for slots",
+    "aborted_transferring": "a request was aborted while its KV was on the way",
+    "aborted_waiting": "a request was aborted that waited to be started",
+    "aborted_prebuilt": "a request was aborted in a prebuilt batch",
+    "aborted_running": "a running request was aborted",
+    "aborted_retracted": "a request was aborted on the CPU",
+}
+"""The same for disaggregated decode."""
 
 
 class Witness:

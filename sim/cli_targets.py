@@ -79,7 +79,10 @@ def show_target(spec: str) -> None:
     for profile in profiles:
         also = f" with {' and '.join(profile.features)}" if profile.features else ""
         lines += ["", f"{profile.pool} pool, {profile.level} level{also}", *columns(_facts(profile))]
-    for kind, words in (("replaced", "replaced, because it needs a GPU"), ("given", "answered for stubbed modules")):
+    for kind, words in (
+        ("replaced", "replaced, because it needs a GPU or a server around it"),
+        ("given", "answered for stubbed modules"),
+    ):
         if stand_ins[kind]:
             lines += ["", words, *columns(stand_ins[kind])]
     say("\n".join(lines))

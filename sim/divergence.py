@@ -22,6 +22,8 @@ CLASSES: dict[str, str] = {
     "misaligned": "a loc sits at another place of its page than its token's position says",
     "race": "a slot was used again while a copy of it was in flight",
     "graph-pollution": "a captured graph serves what was computed before its capture",
+    "over-admission": "a request was given, or may be given, slots that others need or that are not there",
+    "starvation": "a request waits although there is room for it",
     "crash": "the target raised an exception or its process died",
     "hang": "the target did not come back",
 }

@@ -40,6 +40,8 @@ def unfit(config: Config, profile: Profile) -> str | None:
         return f"it wants dtype {config.dtype}, and this target's {config.pool} pool has {', '.join(profile.dtypes)}"
     if profile.all_swa and FULL in config.layers:
         return f"it has full-attention layers, and every layer of this target's {config.pool} pool is an SWA layer"
+    if config.decode_tree and not profile.decode_tree:
+        return "its decode node keeps a prefix tree, and this target's does not"
     return _unfit_host(config, profile)
 
 

@@ -1,4 +1,4 @@
-"""The two levels a target is driven at, behind one pair of functions: make a tape, play a tape."""
+"""The two levels a target is driven at, and the features in play, behind a pair of functions: make a tape, play it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from staleloc.sim.choices import Choices
+from staleloc.sim.disagg.drive import drive_disagg
+from staleloc.sim.disagg.generate import generate_disagg
 from staleloc.sim.drive import drive
 from staleloc.sim.engine.drive import drive_engine
 from staleloc.sim.engine.generate import Author, generate_engine
@@ -23,11 +25,17 @@ _AUTHORS: dict[tuple[str, ...], type[Author]] = {("graphs",): GraphAuthor}
 
 def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A tape for a target with these profiles, which are all of one level."""
-    if profiles[0].level == "engine":
-        return generate_engine(choices, profiles, _AUTHORS)
-    return generate(choices, profiles)
+    if profiles[0].level != "engine":
+        return generate(choices, profiles)
+    if any("disagg" in profile.features for profile in profiles):
+        profiles = [choices.pick(profiles)]
+    if "disagg" in profiles[0].features:
+        return generate_disagg(choices, profiles)
+    return generate_engine(choices, profiles, _AUTHORS)
 
 
 def play_tape(tape: Tape, target: Any, profile: Profile) -> Verdict:
-    """Play a tape on a target (`Target` or `EngineTarget`, by the profile's level)."""
+    """Play a tape on a target (`Target`, `EngineTarget` or `DisaggTarget`, by the profile's level and features)."""
+    if "disagg" in profile.features:
+        return drive_disagg(tape, target)
     return drive_engine(tape, target) if profile.level == "engine" else drive(tape, target, profile)

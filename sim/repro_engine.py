@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 
+from staleloc.sim.disagg.checks import DISAGG_CHECKS
 from staleloc.sim.engine.checks import ENGINE_CHECKS
 from staleloc.sim.events import Event
 from staleloc.sim.finding import Finding
@@ -23,25 +24,33 @@ _WIDTH = 110
 
 _BUILTIN = ("staleloc.sim.targets.builtin.engine", "BuiltinEngine")
 _GRAPHS = ("staleloc.sim.targets.builtin.graph_engine", "GraphEngine")
+_BUILTIN_NODE = ("staleloc.sim.targets.builtin.disagg", "DisaggEngine")
 _SGLANG = ("staleloc.sim.targets.sglang.sources", "staleloc.sim.targets.sglang.target")
-_BY_HAND = "staleloc.sim.engine.by_hand"
+_ENGINE = ("staleloc.sim.engine.by_hand", "Engine")
+_NODE = ("staleloc.sim.disagg.by_hand", "DecodeNode")
+"""Module and class of the builtin target and of what drives a target, without and with disaggregated decode."""
 
 
 def engine_roots(finding: Finding) -> tuple[str, ...]:
     """Modules of ours that the script imports."""
-    target = _SGLANG if finding.origin.target.startswith("sglang") else _builtin(finding)[:1]
+    (builtin, _), (by_hand, _) = _parts(finding)
+    target = _SGLANG if finding.origin.target.startswith("sglang") else (builtin,)
     check = _check_module(finding)
-    return (*target, _BY_HAND, *([check] if check else []))
+    return (*target, by_hand, *([check] if check else []))
 
 
-def _builtin(finding: Finding) -> tuple[str, str]:
-    """Module and class of the embedded engine that a tape takes."""
-    return _GRAPHS if "graphs" in finding.tape.config.features else _BUILTIN
+def _parts(finding: Finding) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The builtin target, and what drives a target by hand."""
+    features = finding.tape.config.features
+    if "disagg" in features:
+        return _BUILTIN_NODE, _NODE
+    return (_GRAPHS if "graphs" in features else _BUILTIN), _ENGINE
 
 
 def _check_module(finding: Finding) -> str | None:
     """The module of the check that saw it; None if an exception, or nothing more, was seen."""
-    found = next((check for check in ENGINE_CHECKS if check.name == finding.divergence.check), None)
+    checks = DISAGG_CHECKS if "disagg" in finding.tape.config.features else ENGINE_CHECKS
+    found = next((check for check in checks if check.name == finding.divergence.check), None)
     return None if found is None else found.run.__module__
 
 
@@ -66,17 +75,17 @@ def engine_main(finding: Finding) -> str:
 def _setup(finding: Finding) -> Lines:
     config = finding.tape.config
     check = _check_module(finding)
+    (builtin, target_class), (by_hand, engine) = _parts(finding)
     lines = [
         "from embedded.models.config import Config",
-        "from embedded.sim.engine.by_hand import Engine",
+        f"from {by_hand.replace('staleloc', 'embedded', 1)} import {engine}",
     ]
     if check is not None:
         lines.append(f"from {check.replace('staleloc', 'embedded', 1)} import CHECK")
     target = "load_release(sys.argv[1] if len(sys.argv) > 1 else None)"
     if not finding.origin.target.startswith("sglang"):
-        module, name = _builtin(finding)
-        lines.append(f"from {module.replace('staleloc', 'embedded', 1)} import {name}")
-        target = f"{name}()"
+        lines.append(f"from {builtin.replace('staleloc', 'embedded', 1)} import {target_class}")
+        target = f"{target_class}()"
     lines.append("")
     if finding.divergence.kind == "hang":
         lines.append(f"faulthandler.dump_traceback_later({HANG_SECONDS}, exit=True)  # with exit code 1")
@@ -85,7 +94,7 @@ def _setup(finding: Finding) -> Lines:
         f"target = {target}",
         *(f"# {line}" for line in textwrap.wrap(config_words(config), _WIDTH - 2)),
         *_wrapped(f"config = {config_expression(config)}"),
-        f"engine = Engine(target, config, {'None' if check is None else 'CHECK'})",
+        f"engine = {engine}(target, config, {'None' if check is None else 'CHECK'})",
     ]
 
 

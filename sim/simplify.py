@@ -11,6 +11,7 @@ from typing import Any
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.disagg.simplify import DISAGG_SIMPLER
 from staleloc.sim.engine.simplify import ENGINE_SIMPLER
 
 __all__ = ["cost", "simpler_configs", "simpler_events"]
@@ -138,6 +139,7 @@ def _batch(event: ev.BeginForward) -> Iterator[ev.Event]:
 
 _SIMPLER: dict[type[ev.Event], Callable[[Any], Iterator[ev.Event]]] = {
     **ENGINE_SIMPLER,
+    **DISAGG_SIMPLER,
     ev.Alloc: lambda event: _fields(event, count=1),
     ev.AllocExtend: _extend,
     ev.AllocDecode: _decode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from staleloc.models.situations import ENGINE_SITUATIONS, GRAPH_SITUATIONS, SITUATIONS
+from staleloc.models.situations import DISAGG_SITUATIONS, ENGINE_SITUATIONS, GRAPH_SITUATIONS, SITUATIONS
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["possible"]
@@ -78,7 +78,7 @@ def possible(profiles: Iterable[Profile]) -> list[str]:
     """Situations that a campaign over these profiles can reach, in the order in which they are listed."""
     known = list(profiles)
     reachable = [name for name in SITUATIONS if any(_reachable(name, profile) for profile in known)]
-    engines = [profile for profile in known if profile.level == "engine"]
+    engines = [profile for profile in known if profile.level == "engine" and "disagg" not in profile.features]
     if engines:
         hosted = any(profile.host for profile in engines)
         reachable += [name for name in ENGINE_SITUATIONS if hosted or name not in _HOSTED]
@@ -86,7 +86,20 @@ def possible(profiles: Iterable[Profile]) -> list[str]:
     if captured:
         hosted = any(profile.host for profile in captured)
         reachable += [name for name in GRAPH_SITUATIONS if hosted or name not in _HOSTED]
-    return reachable
+    nodes = [profile for profile in known if "disagg" in profile.features]
+    if nodes:
+        reachable += [name for name in DISAGG_SITUATIONS if any(_on_node(name, profile) for profile in nodes)]
+    return list(dict.fromkeys(reachable))
+
+
+def _on_node(situation: str, profile: Profile) -> bool:
+    """Whether a decode node driven this way can come to it."""
+    needs: dict[str, bool] = {
+        "prefix_fallback": profile.decode_tree,
+        "evicted_to_admit": profile.decode_tree,
+        "whole_preallocated": 1 in profile.page_sizes,
+    }
+    return needs.get(situation, True)
 
 
 def _reachable(situation: str, profile: Profile) -> bool:

@@ -70,14 +70,17 @@ def to_json(tape: Tape) -> dict[str, Any]:
 
 
 def _config(config: Config) -> dict[str, object]:
-    """The config's fields, less those of the engine level in a tape of the allocator level, and no empty features."""
+    """The config's fields, less those of the engine level in a tape of the allocator level, and no empty features
+    nor the fields of features that are not in play."""
     values = asdict(config)
     left_out = set() if config.level == "engine" else _ENGINE_ONLY
     left_out |= set() if config.features else {"features"}
+    left_out |= set() if "disagg" in config.features else _DISAGG_ONLY
     return {name: values[name] for name in values if name not in left_out}
 
 
 _ENGINE_ONLY = {"level", "host_full_size", "host_swa_size", "write_policy"}
+_DISAGG_ONLY = {"reserved_decode", "decode_tree"}
 
 
 def dumps(tape: Tape) -> str:

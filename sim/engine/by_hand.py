@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
+from typing import ClassVar
 
 from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
@@ -24,7 +25,6 @@ from staleloc.sim.targets.engine import EngineTarget
 __all__ = ["Engine"]
 
 _INDEX = re.compile(r"\{(\d+)\}")
-_EVENTS = {event.kind: event for event in PLAYS}
 _TARGETS = f"{__name__.removesuffix('.engine.by_hand')}.targets."
 
 
@@ -37,6 +37,9 @@ class Engine:
         check: what looks after each step; None if only an exception is waited for.
     """
 
+    events: ClassVar[dict[str, type[Event]]] = {event.kind: event for event in PLAYS}
+    """Event name -> event type."""
+
     def __init__(self, target: EngineTarget, config: Config, check: EngineCheck | None) -> None:
         profile = profile_of(config, target.profiles)
         if profile is None:
@@ -46,16 +49,16 @@ class Engine:
         for note in notes:
             print(note)
         self._target, self._check, self._profile = target, check, profile
-        self._world = EngineWorld(config)
         self._steps = 0
         self._last: EngineStep | None = None
         self._found: Divergence | None = None
         target.build(config)
+        self._world = self._world_of(config)
 
     def __getattr__(self, kind: str) -> Callable[..., None]:
-        if kind not in _EVENTS:
+        if kind not in self.events:
             raise AttributeError(kind)
-        return lambda **fields: self._play(_EVENTS[kind](**fields))
+        return lambda **fields: self._play(self.events[kind](**fields))
 
     def _play(self, event: Event) -> None:
         if self._found is not None:
@@ -65,14 +68,26 @@ class Engine:
             raise TargetError(f"{event.kind} cannot be played: {missing}")
         index, self._steps = self._steps, self._steps + 1
         self._world.now = index
-        self._last = step = EngineStep(index, event, self._world, self._target)
+        self._last = step = self._step(index, event)
         try:
-            if PLAYS[type(event)](step, event) and self._check is not None:
+            if self._act(step) and self._check is not None:
                 self._found = self._check.run(step)
         except Exception as error:
             if _misfit(error):
                 raise TargetError(f"{event.kind} cannot be called ({type(error).__name__}: {error})") from error
-            self._found = crash(error, index, event)
+            self._found = self._failure(step, error)
+
+    def _world_of(self, config: Config) -> EngineWorld:
+        return EngineWorld(config)
+
+    def _step(self, index: int, event: Event) -> EngineStep:
+        return EngineStep(index, event, self._world, self._target)
+
+    def _act(self, step: EngineStep) -> bool:
+        return PLAYS[type(step.event)](step, step.event)
+
+    def _failure(self, step: EngineStep, error: Exception) -> Divergence:
+        return crash(error, step.index, step.event)
 
     def verdict(self, kind: str, step: int, raised: str | None = None) -> int:
         """Print what was found.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from staleloc.models.engine import EngineWorld
@@ -12,12 +13,13 @@ from staleloc.sim.engine.notice import Noticer
 from staleloc.sim.engine.plays import PLAYS
 from staleloc.sim.engine.scene import scene
 from staleloc.sim.engine.step import EngineCheck, EngineStep
+from staleloc.sim.events import Event
 from staleloc.sim.patience import Stuck, hang, patience
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.engine import EngineTarget
 from staleloc.sim.verdict import Verdict
 
-__all__ = ["drive_engine"]
+__all__ = ["drive_engine", "drive_steps", "with_scene"]
 
 
 def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
@@ -29,6 +31,18 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
     world = EngineWorld(tape.config)
     noticer = Noticer(world)
     target.build(tape.config)
+
+    def play(index: int, event: Event) -> tuple[EngineStep, Divergence | None]:
+        step = EngineStep(index, event, world, target)
+        return step, _play(step, noticer)
+
+    return drive_steps(tape, world, play)
+
+
+def drive_steps(
+    tape: Tape, world: EngineWorld, play: Callable[[int, Event], tuple[EngineStep, Divergence | None]]
+) -> Verdict:
+    """The verdict on a tape of which `play` plays and judges one event."""
     divergence = None
     index = -1
     effect = []
@@ -36,8 +50,7 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
         with patience(world, tape.config.full_size):
             for index, event in enumerate(tape.events):
                 world.now = index
-                step = EngineStep(index, event, world, target)
-                divergence = _play(step, noticer)
+                step, divergence = play(index, event)
                 if step.effect is not None:
                     effect.append(step.effect)
                 if divergence is not None:
@@ -50,12 +63,13 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
     return Verdict(divergence, events, +world.seen, taken if taken != tape.events else None, events - len(taken))
 
 
-def _scene(step: EngineStep, check: EngineCheck, found: Divergence) -> tuple[str, ...]:
-    """The state for people; none if it is so broken that it cannot be looked at, which is no other bug."""
+def with_scene(step: EngineStep, check: EngineCheck, found: Divergence) -> Divergence:
+    """A divergence with the state for people; without if that is so broken that it cannot be looked at, which is no
+    other bug."""
     try:
-        return scene(step, check, found)
+        return replace(found, state=scene(step, check, found))
     except Exception:
-        return ()
+        return found
 
 
 def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
@@ -68,7 +82,7 @@ def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
         for check in ENGINE_CHECKS:
             divergence = check.run(step)
             if divergence is not None:
-                return replace(divergence, state=_scene(step, check, divergence))
+                return with_scene(step, check, divergence)
     except Exception as error:
         return crash(error, step.index, step.event)
     return None

@@ -69,6 +69,11 @@ class EngineStep:
         """The admitted requests after the event."""
         return self.target.raw_requests()
 
+    @property
+    def lockable(self) -> dict[int, list[int]]:
+        """Requests that may keep more locked than they share -> the tokens whose nodes they may lock."""
+        return {}
+
     @cached_property
     def mapping(self) -> list[int]:
         """The raw table after the event."""

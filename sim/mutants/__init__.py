@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from staleloc.sim.mutants.allocation import ALLOCATION, RELEASE
 from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
+from staleloc.sim.mutants.disagg_budgets_builtin import BUDGETS
+from staleloc.sim.mutants.disagg_builtin import COPIES, SLOTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.graphs_builtin import GRAPHS
@@ -30,7 +32,8 @@ def _by_name(mutants: Iterable[Mutant]) -> dict[str, Mutant]:
 MUTANTS: dict[str, Mutant] = _by_name(
     (
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
-        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS, *GRAPHS),
+        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
+        *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*SGLANG_TREES, *SGLANG_HOSTS),
     )
 )

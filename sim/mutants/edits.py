@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from staleloc.sim.mutate import Edit, Mutant
 
-__all__ = ["after", "any_policy", "before", "drop", "engine", "first_layer", "graphs", "memo", "side_channel", "swap"]
+__all__ = [
+    "after", "any_policy", "before", "disagg", "drop", "engine", "first_layer", "graphs", "memo", "side_channel",
+    "swap",
+]  # fmt: skip
 
 
 def drop(module: str, scope: str, old: str) -> Edit:
@@ -53,3 +56,9 @@ def graphs(name: str, story: str, *edits: Edit, events: tuple[str, ...], policie
     return Mutant(
         f"graph-{name}", "builtin", edits, "hybrid", policies, story, events, level="engine", features=("graphs",)
     )
+
+
+def disagg(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
+    policies = ("uncached", "memo")
+    name = f"disagg-{name}"
+    return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine", features=("disagg",))

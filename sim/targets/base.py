@@ -48,6 +48,7 @@ class Profile:
         small_host: host pools may be as small as one likes. Where not, each must be larger than its
             device pool (SGLang's ``memory_pool_host`` asserts it up to 0.5.14).
         features: what is in play when it is driven this way; see `Config.features`.
+        decode_tree: a decode node driven this way can keep a prefix tree; see `Config.decode_tree`.
     """
 
     pool: str
@@ -64,6 +65,7 @@ class Profile:
     host: bool = False
     small_host: bool = False
     features: tuple[str, ...] = ()
+    decode_tree: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ def _run(step: EngineStep) -> Divergence | None:
     world = step.world
     shared = {number: world.requests[number].tokens[: view.shared] for number, view in step.requests.items()}
     wanted = wanted_locks(step.placed, shared)
+    allowed = wanted_locks(step.placed, {**shared, **step.lockable})
     starts = {number: world.requests[number].window(world.config.window)[0] for number in shared}
     windows = wanted_locks(step.placed, shared, starts)
     quiet = not step.target.pending()
@@ -27,7 +28,8 @@ def _run(step: EngineStep) -> Divergence | None:
         if node.full_locks < need:
             what = f"node {node.node} is locked {node.full_locks} times and {need} running requests need it"
             return step.diverges("use-after-free", CHECK.name, what, "a lock was released early")
-        if quiet and node.full_locks > need:
+        if quiet and node.full_locks > allowed[node.node]:
+            need = allowed[node.node]
             what = f"node {node.node} is locked {node.full_locks} times and only {need} running requests need it"
             return step.diverges("leak", CHECK.name, what, "a lock was never released: the node can not be evicted")
         if node.swa is not None and 0 <= node.swa_locks < windows[node.node]:

@@ -22,7 +22,7 @@ from .tree import PrefixTree
 from .tree_nodes import Node
 from .tree_slots import TreeSlots
 
-__all__ = ["EngineState"]
+__all__ = ["ENGINE", "EngineState"]
 
 _EVENTS = (
     *("arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort"),
@@ -31,7 +31,7 @@ _EVENTS = (
 
 _GRAPH_EVENTS = ("capture", "replay", "replay_chunk", "draft", "verify")
 
-_ENGINE = Profile(
+ENGINE = Profile(
     level="engine",
     pool="hybrid",
     policies=("uncached", "memo"),
@@ -43,7 +43,7 @@ _ENGINE = Profile(
 )
 
 _GRAPHS = replace(
-    _ENGINE,
+    ENGINE,
     features=("graphs",),
     policies=("uncached", "side_channel", "memo", "per_forward"),
     events=frozenset((*_EVENTS, *_GRAPH_EVENTS)),
@@ -53,7 +53,7 @@ _GRAPHS = replace(
 class EngineState(BuiltinTarget):
     """Pools and allocator of `BuiltinTarget`, with a prefix tree, a host tier and requests over them."""
 
-    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, _ENGINE, _GRAPHS)
+    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, ENGINE, _GRAPHS)
 
     _config: Config
     _device: Device
@@ -71,7 +71,7 @@ class EngineState(BuiltinTarget):
     def build(self, config: Config) -> None:
         """See `Target.build` and `EngineTarget.build`: `config.level` says which it will be driven as."""
         super().build(config)
-        if config.level != _ENGINE.level:
+        if config.level != ENGINE.level:
             return
         if not any(
             (it.level, it.pool, it.features) == (config.level, config.pool, config.features)

@@ -7,6 +7,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
+from staleloc.sim.disagg.play import DISAGG_PLAY
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
 from staleloc.sim.targets.base import Profile
@@ -15,7 +16,7 @@ from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, S
 from staleloc.sim.targets.sglang.unpack import CORE_FOLDER
 from staleloc.sim.targets.tags import DTYPES
 
-__all__ = ["dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile"]
+__all__ = ["decode_profile", "dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile"]
 
 _NO_METHOD = {
     "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
@@ -139,6 +140,34 @@ def legacy_profile(engine: Profile, root: Path) -> Profile | None:
         missing=missing,
         host=False,
         small_host=False,
+    )
+
+
+def decode_profile(engine: Profile, root: Path) -> Profile | None:
+    """The profile of a decode node, or None if these sources have no tail preallocation.
+
+    It keeps a prefix tree only from PR 27770 (0.5.19) on: the server of an earlier release refuses one with
+    sliding-window models.
+
+    Args:
+        engine: the profile over ``UnifiedRadixCache``.
+        root: the folder that contains the ``sglang`` package.
+    """
+    module = root / "sglang" / "srt" / "disaggregation" / "decode.py"
+    source = module.read_text(encoding="utf-8") if module.is_file() else ""
+    if "def _swa_tail_len(" not in source:
+        return None
+    tree = "def _reclaim_swa_tail_capacity(" in source
+    missing = {} if _restores_anywhere(root) else {"draft_slots": _NO_CALLER}
+    if not tree:
+        missing["evict"] = "the server refuses a prefix tree here with sliding-window models (up to 0.5.18)"
+    return replace(
+        engine,
+        features=("disagg",),
+        decode_tree=tree,
+        events=frozenset(kind.kind for kind in DISAGG_PLAY) - set(missing),
+        missing=missing,
+        host=False,
     )
 
 

@@ -54,7 +54,7 @@ class EngineDriver:
             kv: the release's KV pool.
             allocator: its allocator.
         """
-        SETTINGS.page_size = config.page_size
+        SETTINGS.serve(config.page_size)
         self._config, self._release, self._kv_pool = config, release, pool
         self._kv, self._tokens = kv, allocator
         self.rows = release.rows(MAX_REQUESTS, config.full_size + config.page_size)

@@ -8,6 +8,8 @@ from typing import Any
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.targets.base import MISFITS, TargetError
 from staleloc.sim.targets.engine import EngineTarget
+from staleloc.sim.targets.sglang.disagg_release import DecodeRelease
+from staleloc.sim.targets.sglang.disagg_stand_ins import ANNOUNCED
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.hicache import HostTiers
 from staleloc.sim.targets.sglang.leaves import Leaf
@@ -21,16 +23,25 @@ class EngineParts:
     Args:
         name: the release, for messages.
         host: whether it can have a host tier.
+        decodes: whether it can be a decode node.
         trusted: do not try it; it is broken on purpose.
     """
 
-    def __init__(self, name: str, host: bool, trusted: bool) -> None:
+    def __init__(self, name: str, host: bool, decodes: bool, trusted: bool) -> None:
         self._name = name
-        self._host = host
+        self._host, self._decodes = host, decodes
         self._tried: set[tuple[int, str, bool]] = set()
         self._trusted = trusted
         self._release: EngineRelease | None = None
         self._tiers: HostTiers | None = None
+        self._decode: DecodeRelease | None = None
+
+    @property
+    def decode(self) -> DecodeRelease:
+        """The release's code for decode nodes."""
+        if self._decode is None:
+            self._decode = DecodeRelease(self.release)
+        return self._decode
 
     @property
     def release(self) -> EngineRelease:
@@ -50,14 +61,17 @@ class EngineParts:
         return self._tiers
 
     def replacements(self) -> tuple[Leaf, ...]:
-        """What of the release was replaced for this level so far."""
-        return self._tiers.replacements if self._tiers is not None else ()
+        """What of the release was replaced for this level so far, or is where a decode node is built."""
+        tiers = self._tiers.replacements if self._tiers is not None else ()
+        return tiers + (ANNOUNCED if self._decodes else ())
 
     def load(self) -> None:
         """Import everything now."""
         self._release = EngineRelease()
         if self._host:
             self._tiers = HostTiers()
+        if self._decodes:
+            self._decode = DecodeRelease(self._release)
 
     def wants_trial(self, config: Config) -> bool:
         """Whether an engine like this has not been tried yet; true once."""

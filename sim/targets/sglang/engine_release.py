@@ -61,20 +61,24 @@ class EngineRelease:
         """A new ``req_to_token`` table."""
         return self._memory_pool.ReqToTokenPool(requests, length, "cpu", False)
 
-    def tree(self, config: Config, rows: Any, allocator: Any, window: int) -> tuple[Any, Any]:
-        """A new, empty prefix tree for both pools, and the parameters it was made from."""
-        backend = _BACKENDS.get(config.policy)
-        if backend is not None:
-            os.environ[_BACKEND] = backend
+    def tree_params(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool) -> Any:
+        """The parameters of a tree for both pools; with `disable`, of one that keeps nothing."""
         kinds = self.unified.ComponentType
-        params = self._params.CacheInitParams(
-            disable=False,
+        return self._params.CacheInitParams(
+            disable=disable,
             req_to_token_pool=rows,
             token_to_kv_pool_allocator=allocator,
             page_size=config.page_size,
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
         )
+
+    def tree(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool = False) -> tuple[Any, Any]:
+        """A new, empty prefix tree for both pools, and the parameters it was made from."""
+        backend = _BACKENDS.get(config.policy)
+        if backend is not None:
+            os.environ[_BACKEND] = backend
+        params = self.tree_params(config, rows, allocator, window, disable=disable)
         if config.policy == SWA_RADIX:
             legacy: Any = importlib.import_module(f"{_CACHE}.swa_radix_cache")
             return legacy.SWARadixCache(params), params

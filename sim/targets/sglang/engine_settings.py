@@ -6,6 +6,7 @@ names are the same, so one flat object answers all of them. A name that is not h
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from staleloc.sim.targets.base import TargetError
@@ -33,11 +34,32 @@ class Settings:
     speculative_algorithm = None
     strip_thinking_cache = False
     disaggregation_mode = "null"
+    disaggregation_decode_enable_radix_cache = False
+    disaggregation_decode_retraction_backup = "cpu_tensor"
+    disaggregation_decode_allocation_policy = "early"
+    disaggregation_decode_host_receive_threshold = 1
+    disaggregation_enable_kv_checksum = False
+    disaggregation_transfer_backend = "mooncake"
+    disable_radix_cache = False
     dcp_enabled = False
     dcp_size = 1
     attn_dcp_size = 1
-    tp_rank = 0
+    tp_rank = pp_rank = attn_tp_rank = 0
+    tp_size = pp_size = dp_size = 1
+    attn_tp_group = SimpleNamespace(cpu_group=None)
     extra_metric_labels = None
+
+    def serve(self, page_size: int) -> None:
+        """The server computes its prompts itself."""
+        self.page_size = page_size
+        self.disaggregation_mode = "null"
+        self.disaggregation_decode_enable_radix_cache = self.disable_radix_cache = False
+
+    def serve_decode(self, page_size: int, tree: bool) -> None:
+        """The server gets its prompts' KV from others, and keeps a prefix tree or not."""
+        self.page_size = page_size
+        self.disaggregation_mode = "decode"
+        self.disaggregation_decode_enable_radix_cache, self.disable_radix_cache = tree, not tree
 
     @property
     def attn(self) -> Settings:

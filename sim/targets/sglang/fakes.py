@@ -5,6 +5,7 @@ Everything else a stubbed module is asked for stays a stub and fails when used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -38,17 +39,20 @@ def _nothing(*_args: object, **_kwargs: object) -> dict[str, object]:
     return {}
 
 
+def _forget(*_what: object) -> None:
+    pass
+
+
 class _Quiet:
     """Stands for a record of times that nobody reads."""
 
     def __init__(self, **_facts: object) -> None:
         pass
 
-    def set_metrics_collector(self, _collector: object) -> None:
-        pass
-
-    def set_scheduler_recv_time(self) -> None:
-        pass
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if not name.startswith("set_"):
+            raise AttributeError(name)
+        return _forget
 
 
 class _Hidden(Enum):
@@ -65,7 +69,6 @@ FAKES: tuple[Fake, ...] = (
     Fake("sglang.srt.plugins", "load_plugins_by_group", _nothing, "no platform plugins"),
     Fake("sglang.srt.model_executor.cuda_graph_runner", "get_is_capture_mode", _no, _CAPTURE),
     Fake("sglang.srt.model_executor.runner", "get_is_capture_mode", _no, _CAPTURE),
-    Fake("sglang.srt.disaggregation.utils", "FAKE_BOOTSTRAP_HOST", "2.2.2.2", "compared with a request's, None"),
     *(
         Fake("sglang.srt.hardware_backend.npu.dsv4.dsv4_common_hooks", name, _no, "does nothing except on an NPU")
         for name in ("maybe_evict_dsv4_state", "maybe_evict_dsv4_state_on_swa")
@@ -79,6 +82,7 @@ FAKES: tuple[Fake, ...] = (
         )
     ),
     Fake("sglang.srt.model_executor.forward_batch_info", "CaptureHiddenMode", _Hidden, "a request asks for none"),
+    Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "tokens for a forward that is not run"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),

@@ -82,6 +82,12 @@ class HybridPool:
         else:
             self.kv.set_kv_buffer(self._layers[layer], self._loc, keys, values)
 
+    def receive(self, layer: int, slots: torch.Tensor, tags: list[int]) -> None:
+        """Write one tag to each of these slots of the layer's own pool from outside, as a network card does."""
+        index, swa = self.kv.layers_mapping[layer]
+        pool = self.kv.swa_kv_pool if swa else self.kv.full_kv_pool
+        pool.k_buffer[index][slots], pool.v_buffer[index][slots] = encode(tags, self._dtype)
+
     def read(self, layer: int, locs: torch.Tensor, allocator: Any) -> Rows:
         """Read rows the way an attention backend does: buffers of the layer, translated indices in an SWA layer."""
         if self._swa[layer]:

@@ -13,8 +13,8 @@ from staleloc.sim.targets.arena import Arena
 from staleloc.sim.targets.base import Batch, Profile, Rows, TargetError
 from staleloc.sim.targets.sglang import capability, drift, leaves
 from staleloc.sim.targets.sglang.allocator import AllocatorDriver
+from staleloc.sim.targets.sglang.disagg import DisaggDriver
 from staleloc.sim.targets.sglang.dsv4 import Dsv4Pool
-from staleloc.sim.targets.sglang.engine import EngineDriver
 from staleloc.sim.targets.sglang.engine_parts import EngineParts
 from staleloc.sim.targets.sglang.environment import ENVIRONMENT
 from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
@@ -30,7 +30,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver, EngineDriver):
+class SglangTarget(AllocatorDriver, DisaggDriver):
     """See `Target`.
 
     Attributes:
@@ -102,6 +102,9 @@ class SglangTarget(AllocatorDriver, EngineDriver):
         parts, pool = self._engine, self._pool
         if parts is None or not isinstance(pool, HybridPool):
             raise TargetError(f"{self.name} cannot be driven at the engine level with this pool")
+        if "disagg" in config.features:
+            self.attach_node(parts.decode, config, pool, kv, allocator)
+            return
         if parts.wants_trial(config):
             parts.trial(self, config)
             self.build(config)
@@ -216,9 +219,10 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         target.offer(capability.dsv4_profile(allocator_class, release.root), Dsv4Pool(dsv4))
     engine = capability.engine_profile(release.root)
     if engine is not None:
-        parts = EngineParts(release.name, engine.host, trusted=mutated)
+        legacy = capability.legacy_profile(engine, release.root)
+        decode = capability.decode_profile(engine, release.root)
+        parts = EngineParts(release.name, engine.host, decode is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        legacy = capability.legacy_profile(engine, release.root)
-        target.offer_engine((engine,) if legacy is None else (engine, legacy), parts)
+        target.offer_engine(tuple(it for it in (engine, legacy, decode) if it is not None), parts)
     return target

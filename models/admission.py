@@ -1,0 +1,77 @@
+"""Rounds of admission, replayed in numbers: each request is asked for what the ones before it left.
+
+The model does not predict which slots are handed out or what the tree gives up for them. What is free and what the
+tree can give up are two sides of one sum, and an admission takes a known amount off it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from staleloc.models.disaggregation import Accounts, Job, Load, Room, Tokens
+
+__all__ = ["Preallocating", "Resuming"]
+
+NOTHING = Tokens(0, 0)
+
+
+class Preallocating:
+    """A round of preallocation. Requests are asked for in the order of the queue; the first that does not fit ends it.
+
+    Args:
+        accounts: how the node counts.
+        room: its pools before the round.
+        load: its requests before the round.
+    """
+
+    def __init__(self, accounts: Accounts, room: Room, load: Load) -> None:
+        self._accounts = accounts
+        self._room = room
+        self._load = load
+        self._swa = accounts.budgets(room, load, resuming=False).swa
+
+    def offers(self, job: Job, cached: int, locked: Tokens = NOTHING) -> tuple[Tokens, Tokens]:
+        """What a request asks for, and what the budgets have for it.
+
+        Args:
+            job: the request.
+            cached: tokens of its prompt found in the tree.
+            locked: tokens that the tree could give up before it found them, and cannot now.
+        """
+        budgets = self._accounts.budgets(_pinned(self._room, locked), self._load, resuming=False)
+        if not self._accounts.rules.swa_refreshed and self._accounts.uses_tail:
+            budgets = budgets._replace(swa=self._swa)
+        return self._accounts.asked(job, cached, self._load.running), budgets
+
+    def admit(self, job: Job, cached: int, locked: Tokens = NOTHING) -> None:
+        """The request got its slots."""
+        room, taken = _pinned(self._room, locked), self._accounts.allocated(job, cached)
+        self._room = replace(room, full_free=room.full_free - taken.full, swa_free=room.swa_free - taken.swa)
+        self._load = replace(self._load, active=self._load.active + 1)
+        self._swa -= self._accounts.required(job).swa
+
+
+class Resuming:
+    """A round in which retracted requests resume: the budgets are counted once, and each request takes what it is
+    charged off them (``resume_retracted_reqs``)."""
+
+    def __init__(self, accounts: Accounts, room: Room, load: Load) -> None:
+        self._accounts = accounts
+        self._left = accounts.budgets(room, load, resuming=True)
+
+    def offers(self, job: Job) -> tuple[Tokens, Tokens]:
+        """What a request asks for, and what the budgets have left for it."""
+        return self._accounts.required(job), self._left
+
+    def admit(self, job: Job) -> None:
+        """The request got its slots."""
+        full, swa = self._accounts.required(job)
+        self._left = Tokens(self._left.full - full, self._left.swa - swa)
+
+
+def _pinned(room: Room, locked: Tokens) -> Room:
+    return replace(
+        room,
+        full_evictable=room.full_evictable - locked.full,
+        swa_evictable=room.swa_evictable - locked.swa,
+    )

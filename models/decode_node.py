@@ -1,0 +1,140 @@
+"""The world of disaggregated decode: requests from the queue to their end, and what each token's KV is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from staleloc.models.config import Config
+from staleloc.models.disaggregation import Accounts, Load, Rules, qualifies
+from staleloc.models.engine import EngineWorld
+from staleloc.models.requests import Request
+
+__all__ = ["DecodeRequest", "DecodeWorld", "Stage"]
+
+
+class Stage(Enum):
+    """Where a request stands; see `staleloc.sim.targets.disagg`."""
+
+    QUEUED = "queued"
+    TRANSFERRING = "transferring"
+    WAITING = "waiting"
+    PREBUILT = "prebuilt"
+    RUNNING = "running"
+    RETRACTED = "retracted"
+
+
+@dataclass
+class DecodeRequest(Request):
+    """One request on the decode node. `computed` counts the tokens whose KV is here, in whichever tier.
+
+    Attributes:
+        most: output tokens at most.
+        stage: where it stands.
+        cached: prompt tokens that were in the tree when it got its slots.
+        received: full pages the sender has written since.
+        full, swa: the pages the sender was told.
+    """
+
+    most: int = 1
+    stage: Stage = Stage.QUEUED
+    cached: int = 0
+    received: int = 0
+    full: tuple[int, ...] = field(default=())
+    swa: tuple[int, ...] = field(default=())
+
+    @property
+    def outputs(self) -> int:
+        """Output tokens so far."""
+        return len(self.tokens) - self.prompt
+
+    def window(self, size: int) -> tuple[int, int]:
+        """The computed tokens that the next token attends to in a layer with this window. The next token comes after
+        the prompt, also while that is on its way."""
+        after = max(self.computed, self.prompt)
+        return min(max(0, after + 1 - size), self.computed), self.computed
+
+
+class DecodeWorld(EngineWorld):
+    """Everything a tape of disaggregated decode touches.
+
+    Attributes:
+        accounts: how the node counts.
+        queues: stage -> requests there, in the order in which they came.
+    """
+
+    def __init__(self, config: Config, rules: Rules, offers_tail: bool = True) -> None:
+        super().__init__(config)
+        self.accounts = Accounts(
+            page_size=config.page_size,
+            window=max(1, config.window - 1) if rules.window_before else config.window,
+            reserved=config.reserved_decode,
+            uses_tail=qualifies(config.page_size, swa_pool=True, offers_tail=offers_tail),
+            tree=config.decode_tree,
+            rules=rules,
+        )
+        self.queues: dict[Stage, list[int]] = {stage: [] for stage in Stage}
+
+    def job(self, number: int) -> DecodeRequest:
+        """A request that is alive."""
+        request = self.requests[number]
+        assert isinstance(request, DecodeRequest)
+        return request
+
+    def stage(self, number: int) -> Stage | None:
+        """Where a request stands, None if it is not alive."""
+        return self.job(number).stage if number in self.requests else None
+
+    def at(self, stage: Stage) -> list[DecodeRequest]:
+        """The requests at a stage, in order."""
+        return [self.job(number) for number in self.queues[stage]]
+
+    def enqueue(self, number: int, tokens: Sequence[int], most: int) -> None:
+        """A request waits for slots."""
+        request = DecodeRequest(list(tokens), len(tokens), most=most)
+        request.prefixes = self.tags.prefixes(tokens)
+        self.requests[number] = request
+        self.queues[Stage.QUEUED].append(number)
+        if tuple(tokens) in self.aborted:
+            self.saw("retried")
+
+    def move(self, number: int, stage: Stage) -> None:
+        """A request goes on to another stage."""
+        request = self.job(number)
+        self.queues[request.stage].remove(number)
+        self.queues[stage].append(number)
+        request.stage = stage
+
+    def admit(self, number: int, cached: int, full: tuple[int, ...] = (), swa: tuple[int, ...] = ()) -> None:
+        """A request got slots; the sender was told these pages."""
+        request = self.job(number)
+        request.cached = request.computed = cached
+        request.full, request.swa = full, swa
+        self.move(number, Stage.TRANSFERRING)
+
+    def arrived(self, number: int, token: int) -> None:
+        """A request's prompt has KV, and its first output token is known."""
+        self.job(number).computed = self.job(number).prompt
+        self.append(number, token)
+        self.move(number, Stage.WAITING)
+
+    def decoded(self, number: int, token: int) -> None:
+        """A request's last token has KV, and the next one is known."""
+        self.job(number).computed += 1
+        self.append(number, token)
+
+    def leave(self, number: int, aborted: bool) -> None:
+        """A request is gone."""
+        self.queues[self.job(number).stage].remove(number)
+        super().leave(number, aborted)
+
+    def load(self) -> Load:
+        """The requests as admission counts them."""
+        active = (Stage.RUNNING, Stage.TRANSFERRING, Stage.WAITING)
+        return Load(
+            running=self.at(Stage.RUNNING),
+            active=sum(len(self.queues[stage]) for stage in active),
+            prebuilt=len(self.queues[Stage.PREBUILT]),
+            retracted=self.at(Stage.RETRACTED),
+        )

@@ -1,0 +1,265 @@
+"""How a decode node counts: which tokens get SWA slots up front, what a request needs, what may be handed out.
+
+The numbers are those of SGLang's decode preallocation queue (``DecodePreallocQueue``, SWA tail from PR 25805's
+release on). Two pools are counted apart: the full pool holds every token of a request, the SWA pool its tail.
+All numbers are tokens unless a name says pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+__all__ = [
+    "CLIP_NEW_TOKENS", "Accounts", "Job", "Load", "Room", "Rules", "Tokens",
+    "committed", "qualifies", "tail_length",
+]  # fmt: skip
+
+CLIP_NEW_TOKENS = 4096
+"""New tokens of one request that admission looks ahead at most (``SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION``)."""
+
+
+class Tokens(NamedTuple):
+    """Tokens of the full and of the SWA pool."""
+
+    full: int
+    swa: int
+
+
+class Rules(Protocol):
+    """How an engine counts; see `staleloc.sim.targets.disagg.Rules`."""
+
+    @property
+    def whole_pages(self) -> bool: ...
+    @property
+    def reserves_swa(self) -> bool: ...
+    @property
+    def swa_evictable(self) -> bool: ...
+    @property
+    def swa_refreshed(self) -> bool: ...
+    @property
+    def tail_after_prefix(self) -> bool: ...
+    @property
+    def whole_charged(self) -> bool: ...
+    @property
+    def wide_tail(self) -> bool: ...
+    @property
+    def sender_skips_cached(self) -> bool: ...
+    @property
+    def window_before(self) -> bool: ...
+    @property
+    def asks_whole(self) -> bool: ...
+    @property
+    def records_tail(self) -> bool: ...
+    @property
+    def adds_evictable(self) -> bool: ...
+
+
+class Job(Protocol):
+    """A request as admission sees it."""
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of its prompt."""
+
+    @property
+    def outputs(self) -> int:
+        """Output tokens so far."""
+
+    @property
+    def most(self) -> int:
+        """Output tokens at most."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The requests that count, by where they stand. Those still queued do not.
+
+    Attributes:
+        running: in the running batch.
+        active: running, being transferred, or waiting to be started: as many.
+        prebuilt: started, and in no queue yet.
+        retracted: on the CPU, first to resume first.
+    """
+
+    running: Sequence[Job]
+    active: int
+    prebuilt: int
+    retracted: Sequence[Job]
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the pools hold: free slots, slots the prefix tree can give up, and the size of the SWA pool."""
+
+    full_free: int
+    full_evictable: int
+    swa_free: int
+    swa_evictable: int
+    swa_size: int
+
+
+def committed(prompt: int, outputs: int) -> int:
+    """Tokens of a request that have KV: the last output token has none yet (``_pre_alloc_fill_len``)."""
+    return prompt + max(outputs - 1, 0)
+
+
+def qualifies(page_size: int, swa_pool: bool, offers_tail: bool) -> bool:
+    """Whether a pool takes tail preallocation: it has an SWA pool, pages of more than one token, and an allocator
+    with ``alloc_extend_swa_tail`` (``_uses_swa_tail_prealloc``). Nothing of that changes while a node runs."""
+    return swa_pool and page_size > 1 and offers_tail
+
+
+def tail_length(length: int, window: int | None, page_size: int) -> int:
+    """Tokens at the end of `length` that get SWA slots: those from the page in which the window starts
+    (``_swa_tail_len``). All of them without a window (None or 0)."""
+    if length <= 0:
+        return 0
+    if not window:
+        return length
+    start = max(0, length - window)
+    return length - start // page_size * page_size
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The lengths and budgets of one decode node.
+
+    Attributes:
+        page_size: tokens a page.
+        window: sliding window in tokens, None or 0 for none.
+        reserved: decode tokens reserved for each active request (``num_reserved_decode_tokens``).
+        uses_tail: see `qualifies`.
+        tree: the node keeps a prefix tree.
+        rules: how this engine counts.
+    """
+
+    page_size: int
+    window: int | None
+    reserved: int
+    uses_tail: bool
+    tree: bool
+    rules: Rules
+
+    # Lengths
+
+    def tail(self, length: int) -> int:
+        """SWA tokens of a request of so many tokens that starts from nothing."""
+        if not self.uses_tail:
+            return max(length, 0)
+        if self.window and self.tree and self.rules.wide_tail:
+            return tail_length(length, 1 + max(self.window, self.page_size), self.page_size)
+        return tail_length(length, self.window, self.page_size)
+
+    def lengths(self, job: Job) -> Tokens:
+        """What to preallocate: prompt and committed output, and the tail of that (``_prealloc_kv_lens``)."""
+        length = committed(job.prompt, job.outputs)
+        return Tokens(length, self.tail(length))
+
+    def required(self, job: Job) -> Tokens:
+        """What a request is charged: its lengths and the reserved tokens (``_prealloc_required_tokens``)."""
+        full, swa = self.lengths(job)
+        return Tokens(self.charged(full) + self.reserved, self.charged(swa) + self.swa_reserved)
+
+    def retractable(self, jobs: Sequence[Job]) -> Tokens:
+        """What retracting these running requests would give back; of the SWA pool the prompt's tail and the output
+        (``_swa_retractable_len``)."""
+        return Tokens(
+            sum(job.prompt + job.outputs for job in jobs),
+            sum(self.tail(job.prompt) + job.outputs for job in jobs),
+        )
+
+    def charged(self, tokens: int) -> int:
+        """So many tokens as the engine counts them: whole pages, where it does."""
+        return -(-tokens // self.page_size) * self.page_size if self.rules.whole_pages else tokens
+
+    @property
+    def swa_reserved(self) -> int:
+        """Decode tokens a request is charged in the SWA pool."""
+        return self.reserved if self.rules.reserves_swa else 0
+
+    def sent_from(self, prompt: int, cached: int) -> int:
+        """The first token whose SWA row the sender writes."""
+        start = max(cached if self.rules.sender_skips_cached else 0, prompt - (self.window or prompt), 0)
+        return start // self.page_size * self.page_size
+
+    # Budgets
+
+    def budgets(self, room: Room, load: Load, resuming: bool) -> Tokens:
+        """What may be handed out now (``_swa_aware_allocatable_token_budgets``).
+
+        When retracted requests are resumed, neither they nor what running requests may still want count.
+        A pool that takes no tail has one budget, of the pool that has less.
+        """
+        full_room = room.full_free + room.full_evictable
+        if self.uses_tail:
+            return Tokens(self._full(full_room, load, resuming), self._swa(room, load, resuming))
+        if self.rules.adds_evictable:
+            smaller = min(room.full_free, room.swa_free) + room.full_evictable
+        else:
+            smaller = min(full_room, room.swa_free + room.swa_evictable)
+        one = self._full(smaller, load, resuming)
+        return Tokens(one, one)
+
+    def _full(self, available: int, load: Load, resuming: bool) -> int:
+        need = 0
+        if load.running and not resuming:
+            need = max(map(self._ahead, load.running)) - self.retractable(load.running).full
+        budget = available - max(self.reserved * load.active, need) - self.reserved * load.prebuilt
+        return budget if resuming else budget - sum(self.required(job).full for job in load.retracted)
+
+    def _swa(self, room: Room, load: Load, resuming: bool) -> int:
+        available = room.swa_free + (room.swa_evictable if self.rules.swa_evictable else 0)
+        used = room.swa_size - available
+        need = 0
+        if load.running and not resuming:
+            ahead = max(self.tail(job.prompt) + min(job.most, CLIP_NEW_TOKENS) for job in load.running)
+            need = ahead - self.retractable(load.running).swa
+        budget = available - max(self._growth(load.active, used), need) - self._growth(load.prebuilt, used)
+        return budget if resuming else budget - sum(self.required(job).swa for job in load.retracted)
+
+    def _growth(self, requests: int, used: int) -> int:
+        """SWA tokens reserved for the decode of so many requests: no more than fill their windows, for then each
+        new token lets an old one go."""
+        return min(self.reserved * requests, max(0, requests * (self.window or 0) - used))
+
+    def _ahead(self, job: Job) -> int:
+        return job.prompt + min(job.most, CLIP_NEW_TOKENS)
+
+    # Admission
+
+    def asked(self, job: Job, cached: int, running: Sequence[Job]) -> Tokens:
+        """What the budgets are asked for to admit a request with `cached` tokens in the tree: what it is charged, or
+        what it may come to less what could be retracted, whichever is more (``pop_preallocated``)."""
+        length, tail = self.lengths(job)
+        new = (self._pages(length) if self.tree or self.rules.asks_whole else length) - cached
+        swa = length - cached if self.whole(cached) and self.rules.whole_charged else tail
+        most, back = min(job.most, CLIP_NEW_TOKENS), self.retractable(running)
+        return Tokens(
+            max(new + self.reserved, job.prompt - cached + most - back.full),
+            max(self.charged(swa) + self.swa_reserved, swa + most - back.swa),
+        )
+
+    def fits(self, asked: Tokens, budgets: Tokens) -> bool:
+        """Whether the budgets allow it."""
+        return asked.full <= budgets.full and (not self.uses_tail or asked.swa <= budgets.swa)
+
+    def whole(self, cached: int) -> bool:
+        """Whether every new token of a request gets an SWA slot, not its tail alone."""
+        return not self.uses_tail or (cached > 0 and not self.rules.tail_after_prefix)
+
+    def allocated(self, job: Job, cached: int) -> Tokens:
+        """The slots, in whole pages, that it takes to preallocate a request."""
+        length, tail = self.lengths(job)
+        new = self._pages(length) - cached
+        return Tokens(new, new if self.whole(cached) else self._pages(tail))
+
+    def _pages(self, tokens: int) -> int:
+        return -(-tokens // self.page_size) * self.page_size
+
+    def rejects(self, job: Job, full_size: int, swa_size: int) -> bool:
+        """Whether a request is turned away: no empty node could hold it (``_check_if_req_exceed_kv_capacity``)."""
+        if not self.uses_tail:
+            return job.prompt > min(full_size, swa_size)
+        return job.prompt > full_size or self.required(job).swa > swa_size

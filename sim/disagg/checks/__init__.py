@@ -1,0 +1,27 @@
+"""The oracles of disaggregated decode: its own, and those of the engine level. The first to fire names it."""
+
+from __future__ import annotations
+
+from staleloc.sim.disagg.checks import lengths, masks, over_admission, queues, starvation, transfer
+from staleloc.sim.disagg.step import DisaggCheck
+from staleloc.sim.engine.checks import eviction, locks, owners, refusal, rows, structure, values
+from staleloc.sim.engine.step import EngineCheck
+
+__all__ = ["DISAGG_CHECKS"]
+
+DISAGG_CHECKS: tuple[DisaggCheck | EngineCheck, ...] = (
+    structure.CHECK,
+    queues.CHECK,
+    owners.CHECK,
+    masks.CHECK,
+    transfer.CHECK,
+    values.CHECK,
+    rows.CHECK,
+    locks.CHECK,
+    over_admission.CHECK,
+    starvation.CHECK,
+    lengths.CHECK,
+    refusal.CHECK,
+    eviction.CHECK,
+)
+"""All of them, in the order in which they are asked."""

@@ -1,0 +1,106 @@
+"""What is wrong with a round of admission: it lets in exactly those that fit, first come first served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from staleloc.models.admission import Preallocating, Resuming
+from staleloc.models.decode_node import DecodeRequest, Stage
+from staleloc.models.disaggregation import Load, Room, Tokens
+from staleloc.sim.disagg.locks import Pins
+from staleloc.sim.disagg.step import Before, DisaggStep, locks_seen, room_of
+
+__all__ = ["Fault", "round_faults"]
+
+
+class Fault(NamedTuple):
+    """A request that was let in and does not fit, or the other way round; `kind` is the divergence's class."""
+
+    kind: str
+    what: str
+    why: str = ""
+
+
+def round_faults(step: DisaggStep) -> Iterator[Fault]:
+    """Every fault of the step's round, if it was one, in the order of the requests."""
+    if step.asked is not None:
+        yield from _enqueued(step, step.asked)
+    if step.before is None or not (locks_seen(step.before.tree) and locks_seen(step.tree)):
+        return
+    if step.round is not None:
+        yield from _preallocated(step)
+    if step.resumed is not None:
+        yield from _resumed(step, step.resumed)
+
+
+def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[Fault]:
+    config = step.world.config
+    rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
+    if step.accepted == rejects:
+        kind = "over-admission" if step.accepted else "starvation"
+        fits = "does not fit" if rejects else "fits"
+        yield Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+
+
+def _preallocated(step: DisaggStep) -> Iterator[Fault]:
+    assert step.before is not None
+    assert step.round is not None
+    world = step.world
+    before, load = _earlier(step, step.before)
+    replay = Preallocating(world.accounts, before, load)
+    pins = Pins(step.before.tree, step.tree, [step.requests[item.request] for item in step.round.admitted])
+    for item in step.round.admitted:
+        job = world.job(item.request)
+        locked = pins.take(step.requests[item.request], item.cached)
+        if locked is None:
+            return  # whose lock pins the SWA slots cannot be told
+        asked, left = replay.offers(job, item.cached, locked)
+        if not world.accounts.fits(asked, left):
+            yield Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
+        replay.admit(job, item.cached, locked)
+    for number in step.round.failed:
+        yield Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+    yield from _kept_waiting(step, replay)
+
+
+def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[Fault]:
+    """The front of the queue fits, at least if it does without what the tree has of its prompt."""
+    world = step.world
+    for job, number in zip(world.at(Stage.QUEUED)[:1], world.queues[Stage.QUEUED], strict=False):
+        asked, left = replay.offers(job, 0)
+        if world.accounts.fits(asked, left):
+            yield Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
+
+
+def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:
+    assert step.before is not None
+    world = step.world
+    before, load = _earlier(step, step.before)
+    replay = Resuming(world.accounts, before, load)
+    for number in (*resumed, *world.queues[Stage.RETRACTED][:1]):
+        asked, left = replay.offers(world.job(number))
+        fits, came = world.accounts.fits(asked, left), number in resumed
+        if came and not fits:
+            yield Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
+        if fits and not came:
+            yield Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
+        replay.admit(world.job(number))
+
+
+def _earlier(step: DisaggStep, before: Before) -> tuple[Room, Load]:
+    """Pools and requests as the round found them."""
+    load = step.world.load()
+    admitted = [] if step.round is None else [item.request for item in step.round.admitted]
+    resumed = [step.world.job(number) for number in step.resumed or ()]
+    load = replace(load, active=load.active - len(admitted) - len(resumed), retracted=[*resumed, *load.retracted])
+    return room_of(step.world.config, before.free, before.tree), load
+
+
+def _needs(asked: Tokens, left: Tokens) -> str:
+    return f"it asks for {asked.full} full and {asked.swa} SWA tokens, and the budgets have {left.full} and {left.swa}"
+
+
+def _was(accepted: bool) -> str:
+    return "queued" if accepted else "rejected"

@@ -1,0 +1,270 @@
+"""Every oracle of disaggregated decode, fired by a decode node that misbehaves in one way, and quiet without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from staleloc.models.config import Config
+from staleloc.sim.disagg.checks import DISAGG_CHECKS
+from staleloc.sim.disagg.drive import drive_disagg
+from staleloc.sim.disagg.events import Enqueue, Preallocate, Resume, Retract, Start, Transfer
+from staleloc.sim.engine.checks import ENGINE_CHECKS
+from staleloc.sim.engine.events import Abort, Decode
+from staleloc.sim.events import Event
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.disagg import OverAdmission, Preallocated, Preallocation, Queues
+from staleloc.sim.targets.engine import RequestView
+
+CONFIG = Config(level="engine", features=("disagg",), policy="memo", page_size=4, full_size=32, swa_size=16, window=4)
+PLACED = (Enqueue(0, (1,) * 10, 8), Preallocate())
+RUNNING = (*PLACED, Transfer(0, 96, 1), Start(), Decode((0,), 1))
+RETRACTED = (*RUNNING, Retract(0))
+RESUMED = (*RETRACTED, Resume())
+CROWDED = (*PLACED, Enqueue(1, (1,) * 16, 1), Preallocate())
+GROWN = (
+    Enqueue(0, (1,) * 10, 8), Enqueue(1, (1,) * 4, 4), Preallocate(), Transfer(0, 96, 1), Transfer(1, 96, 1), Start(),
+    Decode((0,), 1), Retract(0), Decode((1,), 1), Resume(),
+)  # fmt: skip
+
+
+class NowhereToBeSeen(BuiltinEngine):
+    def raw_queues(self) -> Queues:
+        return replace(super().raw_queues(), running=())
+
+
+class LeavesSlots(BuiltinEngine):
+    def abort(self, request: int) -> None:
+        self._jobs.take(request)
+
+
+class Told(BuiltinEngine):
+    """The sender is told something else."""
+
+    def preallocate(self) -> Preallocated:
+        done = super().preallocate()
+        return replace(done, admitted=tuple(map(self.lie, done.admitted)))
+
+    def lie(self, told: Preallocation) -> Preallocation:
+        raise NotImplementedError
+
+
+class TellsPartOfAPage(Told):
+    def lie(self, told: Preallocation) -> Preallocation:
+        return replace(told, cached=1)
+
+
+class TellsFullPages(Told):
+    def lie(self, told: Preallocation) -> Preallocation:
+        return replace(told, swa=told.full[-len(told.swa) :])
+
+
+class TailAPageShort(BuiltinEngine):
+    def preallocate(self) -> Preallocated:
+        done = super().preallocate()
+        for item in done.admitted:
+            running = self._requests[item.request]
+            self._allocator.free_swa(running.locs(running.evicted, running.evicted + 4))
+            running.evicted += 4
+        return done
+
+
+class ForgetsEvicted(BuiltinEngine):
+    def raw_requests(self) -> dict[int, RequestView]:
+        return {number: replace(view, evicted=0) for number, view in super().raw_requests().items()}
+
+
+class ClaimsToHoldAll(BuiltinEngine):
+    def raw_saved(self) -> dict[int, tuple[bool, ...]]:
+        return {number: (True,) * len(mask) for number, mask in super().raw_saved().items()}
+
+
+class RestoresBackwards(BuiltinEngine):
+    def resume(self) -> list[int]:
+        for job in self._jobs.retracted:
+            assert job.copy is not None
+            chunks = [tuple(part.flip(1) for part in parts) for parts in job.copy.swa]
+            job.copy = replace(job.copy, swa=chunks)
+        return super().resume()
+
+
+class LosesTheWindow(BuiltinEngine):
+    def resume(self) -> list[int]:
+        resumed = super().resume()
+        for number in resumed:
+            self._allocator.free_swa(self._requests[number].locs(8, 11))
+        return resumed
+
+
+class CopiesNoWindow(BuiltinEngine):
+    def retract(self, request: int) -> None:
+        running = self._requests[request]
+        self._allocator.free_swa(running.locs(4, 8))
+        super().retract(request)
+
+
+class AcceptsAll(BuiltinEngine):
+    def build(self, config: Config) -> None:
+        super().build(config)
+        self._accounts.rejects = lambda job: False  # type: ignore[method-assign]
+
+
+class AcceptsNone(BuiltinEngine):
+    def enqueue(self, request: int, tokens: list[int], most: int) -> bool:
+        return False
+
+
+class AdmitsAll(BuiltinEngine):
+    def build(self, config: Config) -> None:
+        super().build(config)
+        self._accounts.fits = lambda job, cached: True  # type: ignore[method-assign]
+
+
+class AdmitsNone(BuiltinEngine):
+    def preallocate(self) -> Preallocated:
+        return Preallocated(())
+
+
+class GivesUp(BuiltinEngine):
+    def preallocate(self) -> Preallocated:
+        return Preallocated((), failed=tuple(self._jobs.queued.pop(0).number for _ in list(self._jobs.queued)))
+
+
+class FindsOutItself(BuiltinEngine):
+    def preallocate(self) -> Preallocated:
+        raise OverAdmission("the cache is full")
+
+
+class ResumesAll(BuiltinEngine):
+    def resume(self) -> list[int]:
+        budgets = self._accounts.budgets
+        self._accounts.budgets = lambda resuming: (999, 999)  # type: ignore[method-assign]
+        resumed = super().resume()
+        self._accounts.budgets = budgets  # type: ignore[method-assign]
+        return resumed
+
+
+class ResumesNone(BuiltinEngine):
+    def resume(self) -> list[int]:
+        return []
+
+
+class Counts(BuiltinEngine):
+    """One more than it should, in what `counts` names."""
+
+    counts = ""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name != type(self).counts:
+            return found
+
+        def off_by_one(*arguments: Any) -> Any:
+            value = found(*arguments)
+            return (value[0], value[1] + 1) if isinstance(value, tuple) else not value if value is True else value + 1
+
+        return off_by_one
+
+
+def counting(name: str) -> type[BuiltinEngine]:
+    return type(f"Counts_{name}", (Counts,), {"counts": name})
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a misbehaving target is seen as.
+
+    Attributes:
+        target: the target.
+        kind: the class of the divergence.
+        what: part of its text.
+        events: the tape; it shows at the last event.
+        changes: of the config.
+    """
+
+    target: type[BuiltinEngine]
+    kind: str
+    what: str
+    events: tuple[Event, ...]
+    changes: tuple[tuple[str, object], ...] = ()
+
+
+RESERVING = (("reserved_decode", 8),)
+
+CASES: dict[str, list[Case]] = {
+    "queues": [
+        Case(NowhereToBeSeen, "leak", "running: requests [], expected [0]", RUNNING),
+        Case(LeavesSlots, "leak", "requests [0] hold slots, expected []", (*PLACED, Abort(0))),
+    ],
+    "transfer": [
+        Case(TellsPartOfAPage, "misaligned", "has 1 cached", PLACED),
+        Case(TailAPageShort, "out-of-bounds", "has no SWA slots for tokens that are sent", PLACED),
+        Case(TellsFullPages, "wrong-mapping", "is told as SWA pages [2, 3], and its row names [1, 2]", PLACED),
+        Case(ForgetsEvicted, "wrong-mapping", "says that 0 tokens have no SWA slot, and neither has token 0", PLACED),
+    ],
+    "masks": [
+        Case(ClaimsToHoldAll, "mask-asymmetry", "says it holds SWA rows xxxxxxxxxxx", RETRACTED),
+        Case(RestoresBackwards, "mask-asymmetry", "was held and is mapped", RESUMED),
+        Case(LosesTheWindow, "mask-asymmetry", "token 8 of request 0 is in the window, and was held", RESUMED),
+    ],
+    "over-admission": [
+        Case(AcceptsAll, "over-admission", "33 tokens was queued", (Enqueue(0, (1,) * 33, 1),)),
+        Case(AdmitsAll, "over-admission", "request 1 was admitted: it asks for 24 full", CROWDED, RESERVING),
+        Case(GivesUp, "over-admission", "request 0 was given up", PLACED),
+        Case(FindsOutItself, "over-admission", "the cache is full", PLACED),
+        Case(ResumesAll, "over-admission", "request 0 resumed: it asks for 19 full", GROWN, (("reserved_decode", 7),)),
+    ],
+    "starvation": [
+        Case(AcceptsNone, "starvation", "10 tokens was rejected", PLACED[:1]),
+        Case(AdmitsNone, "starvation", "request 0 waits", PLACED),
+        Case(ResumesNone, "starvation", "request 0 stays retracted", RESUMED),
+    ],
+    "lengths": [
+        Case(counting("raw_uses_tail"), "starvation", "a pool that takes tail preallocation is 0", PLACED[:1]),
+        Case(counting("raw_tail"), "starvation", "the tail of 10 tokens is 7, expected 6", PLACED[:1]),
+        Case(counting("raw_lengths"), "starvation", "the SWA length of request 0 is 7, expected 6", PLACED[:1]),
+        Case(counting("raw_required"), "starvation", "the SWA need of request 0 is 9, expected 8", PLACED[:1]),
+        Case(counting("raw_retractable"), "over-admission", "frees of the SWA pool is 9, expected 8", RUNNING),
+        Case(counting("raw_active"), "starvation", "the number of active requests is 1, expected 0", PLACED[:1]),
+        Case(counting("raw_budgets"), "over-admission", "the SWA budget of a round of preallocation is 17", PLACED[:1]),
+    ],
+}  # fmt: skip
+"""Check -> what fires it."""
+
+EACH = [pytest.param(check, case, id=f"{check}: {case.what}") for check, cases in CASES.items() for case in cases]
+
+
+def tape(case: Case) -> Tape:
+    return Tape(replace(CONFIG, **dict(case.changes)), case.events)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("check", "case"), EACH)
+def test_a_misbehaving_node_fires_its_check(check: str, case: Case) -> None:
+    """The class, the check and the fact are those of the misbehaviour, at the event at which it happened."""
+    divergence = drive_disagg(tape(case), case.target()).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.check) == (case.kind, check), divergence.what
+    assert case.what in divergence.what
+    assert divergence.event == len(case.events) - 1
+
+
+@pytest.mark.parametrize(("check", "case"), EACH)
+def test_no_check_fires_on_correct_code(check: str, case: Case) -> None:
+    """The same tape on the node as it is."""
+    assert drive_disagg(tape(case), BuiltinEngine()).divergence is None
+
+
+def test_every_check_fires_here_or_at_the_engine_level() -> None:
+    """A check that nothing fires could be dropped unseen."""
+    own = [check.name for check in DISAGG_CHECKS if check not in ENGINE_CHECKS]
+    assert sorted(own) == sorted(CASES)
+
+
+def test_a_window_that_was_not_copied_is_seen_as_soon_as_it_is_gone() -> None:
+    """By the mask, which says what was mapped before."""
+    divergence = drive_disagg(Tape(CONFIG, RETRACTED), CopiesNoWindow()).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.check) == ("mask-asymmetry", "masks")
