@@ -142,6 +142,7 @@ BUDGETS: tuple[Mutant, ...] = (
         "prefix-charged-as-tail",
         "behind a cached prefix every token gets an SWA slot, and the budget is asked for the tail only",
         drop("decode_accounts", "DecodeAccounts.required", "swa = full - cached if cached else swa"),
+        counts("fits", "length - cached if cached else tail", "tail"),
         events=("finish",),
     ),
 )
