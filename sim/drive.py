@@ -39,7 +39,7 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
     divergence = None
     index = -1
     try:
-        with patience(world, tape.config.full_size):
+        with patience(world, tape.config):
             for index, event in enumerate(tape.events):
                 world.now = index
                 divergence = _play(Step(index, event, world, target))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
+from staleloc.models.config import Config
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import Event
 
@@ -24,8 +25,8 @@ AGAIN = 0.5
 TICK = 0.1
 """Seconds of processor time between two looks."""
 
-SLOTS_A_SECOND = 10_000
-"""One second more for so many slots: some checks look at each of them."""
+ROWS_A_SECOND = 20_000
+"""One second more for so many rows of all layers: some checks look at each of them."""
 
 
 _patience = PATIENCE
@@ -40,7 +41,7 @@ class _Clocked(Protocol):
 
 
 @contextmanager
-def patience(world: _Clocked, slots: int) -> Iterator[None]:
+def patience(world: _Clocked, config: Config) -> Iterator[None]:
     """Raise Stuck in an event (``world.now``) that uses up the processor for too long.
 
     Processor time, so that a busy machine makes nothing a hang. Whoever waits for something that
@@ -49,7 +50,8 @@ def patience(world: _Clocked, slots: int) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    limit = (_patience + slots / SLOTS_A_SECOND) / TICK
+    rows = (config.full_size + config.host_full_size) * len(config.layers)
+    limit = (_patience + rows / ROWS_A_SECOND) / TICK
     last, ticks = world.now, 0
 
     def tick(_signal: int, _frame: FrameType | None) -> None:

@@ -55,7 +55,7 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     order = calling_order(divergence, tape)
     if order is not None:
         lines += _wrapped(f"Calling order: {order}")
-    known = lookalike(tape, divergence)
+    known = lookalike(tape, divergence, origin.target)
     if known is not None:
         fixed = origin.mutant is None and origin.target in known.silent
         silent = f" That scenario is silent on {origin.target}." if fixed else ""
@@ -85,7 +85,8 @@ def _source(finding: Finding, saved: str | None, seconds: float | None) -> list[
         lines.append(f"  saved as {saved}")
     if shrunk is not None:
         time = "" if seconds is None else f", {seconds:.1f} s"
-        short = "" if shrunk.minimal else "; not minimal: the shrink was ended early"
+        why = "the shrink was ended early" if shrunk.ended is not None else "no more candidates are tried"
+        short = "" if shrunk.minimal else f"; not minimal: {why}"
         length = len(finding.tape.events)
         lines.append(f"  shrunk {shrunk.before} → {length} events ({shrunk.candidates} candidates{time}{short})")
     if finding.unsteady:

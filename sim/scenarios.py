@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +12,9 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import AllocExtendSwaTail, BeginForward
 from staleloc.sim.tape import Tape, TapeError, loads
 
-__all__ = ["Scenario", "find_scenario", "lookalike", "scenarios"]
+__all__ = ["Scenario", "find_scenario", "lookalike", "plain", "scenarios"]
+
+_NUMBER = re.compile(r"\d+")
 
 _FORWARDS = frozenset({"begin_forward", "end_forward"})
 
@@ -27,6 +30,7 @@ class Scenario:
         kind: the divergence's class.
         diverges: targets on which the tape diverges.
         silent: targets on which it must not.
+        shows: what the divergence says there, with # for numbers; None if that is not kept.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Scenario:
     kind: str
     diverges: Sequence[str]
     silent: Sequence[str]
+    shows: str | None = None
 
 
 @cache
@@ -55,7 +60,8 @@ def _read(name: str, tape: Tape) -> Scenario:
         diverges, silent = (tuple(map(str, known[key])) for key in ("diverges", "silent"))  # type: ignore[call-overload]
     except (KeyError, TypeError):
         raise TapeError(f"scenario {name} does not say incident, mechanism, class, diverges and silent") from None
-    return Scenario(name, tape, incident, mechanism, kind, diverges, silent)
+    shows = known.get("shows")
+    return Scenario(name, tape, incident, mechanism, kind, diverges, silent, None if shows is None else str(shows))
 
 
 def find_scenario(name: str) -> Scenario | None:
@@ -63,13 +69,20 @@ def find_scenario(name: str) -> Scenario | None:
     return next((it for it in scenarios() if it.name == name.removesuffix(".json")), None)
 
 
-def lookalike(tape: Tape, divergence: Divergence) -> Scenario | None:
-    """A scenario that diverges in the same way with the same kinds of events.
+def lookalike(tape: Tape, divergence: Divergence, target: str = "") -> Scenario | None:
+    """A scenario that diverges in the same way with the same kinds of events, or that says the same on this target.
 
     A hint for people, nothing is decided by it: two bugs may look alike.
     """
-    shape = _shape(tape)
-    return next((it for it in scenarios() if it.kind == divergence.kind and _shape(it.tape) == shape), None)
+    shape, says = _shape(tape), plain(divergence.what)
+    of_kind = [it for it in scenarios() if it.kind == divergence.kind]
+    alike = [it for it in of_kind if _shape(it.tape) == shape]
+    return next(iter(alike + [it for it in of_kind if it.shows == says and target in it.diverges]), None)
+
+
+def plain(text: str) -> str:
+    """A divergence's words without its numbers, which differ from tape to tape."""
+    return _NUMBER.sub("#", text)
 
 
 def _shape(tape: Tape) -> tuple[object, ...]:

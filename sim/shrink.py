@@ -7,10 +7,12 @@ candidate still diverges that way, hence works for any target.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
+from staleloc.models.config import LEVELS
 from staleloc.sim import events as ev
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.legality import unfit
@@ -70,6 +72,9 @@ def shrink(
 _ALLOCATING = (ev.Alloc, ev.AllocExtend, ev.AllocExtendSwaTail)
 
 
+_NUMBER = re.compile(r"\d+")
+
+
 class _OutOfBudget(Exception):
     pass
 
@@ -78,7 +83,8 @@ def _identity(divergence: Divergence, tape: Tape) -> tuple[str, ...]:
     """What makes a divergence the same bug while events come and go."""
     stale = divergence.stale_at
     culprit = () if stale is None else (tape.events[stale].kind,)
-    return *divergence.key, *divergence.during, *culprit
+    why = () if tape.config.level == LEVELS[0] else (_NUMBER.sub("#", divergence.sentence),)
+    return *divergence.key, *divergence.during, *culprit, *why
 
 
 class _Shrinker:

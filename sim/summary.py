@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,7 @@ class Summary:
         if seen:
             lines += columns([cells[i : i + 2 * _PER_LINE] for i in range(0, len(cells), 2 * _PER_LINE)])
         if never:
-            lines.append(f"never seen: {', '.join(never)}")
+            lines += textwrap.wrap(f"never seen: {', '.join(never)}", 120)
         return "\n".join(lines) + "\n"
 
 

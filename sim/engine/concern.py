@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.engine.inside import locks_of
 from staleloc.sim.engine.step import EngineStep
 from staleloc.sim.targets.engine import NodeView, RequestView
 
@@ -104,7 +105,7 @@ def _request(step: EngineStep, number: int, view: RequestView) -> Holder:
 
 def _node(step: EngineStep, node: NodeView) -> Holder:
     under = "the root" if node.parent is None else f"node {node.parent}"
-    locks = f"{node.full_locks} full, {node.swa_locks} SWA" + (f", {node.host_locks} host" if node.host_locks else "")
+    locks = locks_of(node)
     mapped = None if node.full is None else tuple(_mapped(step, loc) for loc in node.full)
     held = (
         ("full locs", "full", node.full),

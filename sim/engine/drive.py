@@ -47,7 +47,7 @@ def drive_steps(
     index = -1
     effect = []
     try:
-        with patience(world, tape.config.full_size):
+        with patience(world, tape.config):
             for index, event in enumerate(tape.events):
                 world.now = index
                 step, divergence = play(index, event)

@@ -11,7 +11,7 @@ from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.targets.base import FreeSlots
 from staleloc.sim.targets.engine import NodeView, RequestView
 
-__all__ = ["inside", "rule"]
+__all__ = ["inside", "locks_of", "rule"]
 
 
 def rule(check: EngineCheck | None, found: Divergence) -> str:
@@ -49,8 +49,13 @@ def _node(node: NodeView) -> str:
     under = "the root" if node.parent is None else f"node {node.parent}"
     slots = {"full": node.full, "SWA": node.swa, "host full": node.host_full, "host SWA": node.host_swa}
     held = ", ".join(f"{name} {_list(places)}" for name, places in slots.items() if places is not None)
-    locks = f"{node.full_locks} full, {node.swa_locks} SWA" + (f", {node.host_locks} host" if node.host_locks else "")
-    return f"under {under}; tokens {_list(node.tokens)}; {held}; locks {locks}"
+    return f"under {under}; tokens {_list(node.tokens)}; {held}; locks {locks_of(node)}"
+
+
+def locks_of(node: NodeView) -> str:
+    """A node's locks; those that the engine does not show are said to be unseen."""
+    swa = "unseen" if node.swa_locks < 0 else node.swa_locks
+    return f"{node.full_locks} full, {swa} SWA" + (f", {node.host_locks} host" if node.host_locks else "")
 
 
 def _list(numbers: Sequence[int]) -> str:

@@ -133,8 +133,10 @@ FULL, SWA, BOTH = (2, 0), (0, 2), (2, 2)
         (CONFIG, [LEAF, replace(BELOW, full_locks=1)], FULL, None),
         (CONFIG, [LEAF, replace(BELOW, full_locks=1)], SWA, "SWA"),
         (CONFIG, [replace(LEAF, swa_locks=-1), replace(BELOW, full_locks=1)], SWA, "SWA"),
-        (CONFIG, [replace(LEAF, swa_locks=1), replace(BELOW, full_locks=1)], SWA, None),
+        (CONFIG, [replace(LEAF, swa_locks=1), replace(BELOW, full_locks=1, swa_locks=1)], SWA, None),
         (CONFIG, [replace(LEAF, swa_locks=1)], SWA, "SWA"),
+        (CONFIG, [replace(LEAF, full_locks=1)], BOTH, "SWA"),
+        (CONFIG, [replace(LEAF, full_locks=1, swa_locks=-1)], BOTH, None),
         (HOSTED, [BACKED_UP, ON_HOST], FULL, "full"),
         (HOSTED, [LEAF], FULL, "full"),
         (WRITE_BACK, [BACKED_UP], FULL, "full"),
@@ -143,6 +145,7 @@ FULL, SWA, BOTH = (2, 0), (0, 2), (2, 2)
     ids=[
         "leaf", "leaf's window", "nothing owed", "more than asked", "tombstone", "locked", "has a child",
         "has a child, and a window of its own", "SWA locks unseen", "window locked", "leaf goes as a whole",
+        "its window is not locked", "nor known to be",
         "child is on the host", "backup may be missing", "written back", "nowhere to write back to",
     ],
 )  # fmt: skip
@@ -187,6 +190,23 @@ def test_what_a_request_that_runs_on_a_node_locks(node: NodeView, wrong: str | N
     step.world.requests[0].computed = 2
     said = says(locks.CHECK, step)
     assert said is None if wrong is None else said is not None and said.startswith(wrong)
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong"),
+    [
+        (None, None),
+        (0, None),
+        (1, "leak: node 2 is locked 1 times on the host, and nothing is being loaded back"),
+        (-1, "use-after-free: node 2 is locked -1 times on the host"),
+    ],
+)
+def test_the_host_is_locked_for_load_backs_only(count: int | None, wrong: str | None) -> None:
+    """Neither longer, nor less than not at all; a load-back that is queued may lock it."""
+    node = replace(ON_HOST, parent=None, host_locks=count)
+    assert says(locks.CHECK, state(HOSTED, Still(tree=[node]))) == wrong
+    loading = Still(tree=[node], copies=[copying("full", "host", 0, to_host=False)])
+    assert (says(locks.CHECK, state(HOSTED, loading)) is None) == (count != -1)
 
 
 def test_a_node_that_is_on_the_host_alone_needs_no_lock() -> None:

@@ -20,6 +20,9 @@ from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
 
+SMALL = Config(full_size=1, swa_size=1)
+LARGE = Config(full_size=10_000, swa_size=1)
+
 
 @dataclass
 class Clock:
@@ -46,14 +49,14 @@ def test_a_loop_is_ended_even_where_exceptions_are_caught() -> None:
             with suppress(Exception):
                 spin()
 
-    with patience(Clock(), 0), pytest.raises(Stuck):
+    with patience(Clock(), SMALL), pytest.raises(Stuck):
         stubborn()
 
 
 def test_events_that_come_back_are_not_stuck() -> None:
     """What counts is one event, not the tape: many short ones may take longer than the patience."""
     clock = Clock()
-    with patience(clock, 0):
+    with patience(clock, SMALL):
         stop = time.process_time() + 0.6
         while time.process_time() < stop:
             clock.now += 1
@@ -61,13 +64,13 @@ def test_events_that_come_back_are_not_stuck() -> None:
 
 def test_waiting_is_no_hang() -> None:
     """Processor time counts: a machine that is busy with other things makes nothing a hang."""
-    with patience(Clock(), 0):
+    with patience(Clock(), SMALL):
         time.sleep(0.6)
 
 
 def test_large_pools_have_more_time() -> None:
     """A check may look at every slot."""
-    with patience(Clock(), 10_000):
+    with patience(Clock(), LARGE):
         stop = time.process_time() + 0.6
         while time.process_time() < stop:
             pass
@@ -78,7 +81,7 @@ def test_another_thread_is_left_alone() -> None:
     done: list[bool] = []
 
     def play() -> None:
-        with patience(Clock(), 0):
+        with patience(Clock(), SMALL):
             done.append(True)
 
     thread = threading.Thread(target=play)

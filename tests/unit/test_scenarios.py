@@ -48,3 +48,13 @@ def test_a_scenario_is_found_by_name_with_and_without_suffix() -> None:
     """And nothing else is."""
     assert find_scenario("pr26078-zero-tail.json") == find_scenario("pr26078-zero-tail") == ALL["pr26078-zero-tail"]
     assert find_scenario("pr26078") is None
+
+
+def test_what_a_release_says_of_a_known_bug_is_recognized_on_that_release() -> None:
+    """However long the tape is; on another target the same words may mean another bug."""
+    known = ALL["pr36848-ack-takes-another-lock"]
+    longer = replace(known.tape, events=(*known.tape.events, known.tape.events[0]))
+    says = Divergence(known.kind, "locks", 0, "node 7 has 0 SWA locks and 2 running requests attend to it")
+    assert lookalike(longer, says, known.diverges[0]) == known
+    assert lookalike(longer, says, "sglang==0.5.23") is None
+    assert lookalike(longer, replace(says, what="node 7 is gone"), known.diverges[0]) is None

@@ -44,10 +44,12 @@ def _run(step: EngineStep) -> Divergence | None:
 
 def _host(step: EngineStep) -> Divergence | None:
     """Only a load-back locks what it reads on the host, until it has read it (there is no storage behind the host)."""
-    if any(not copy.to_host for copy in step.copying):
-        return None
+    loading = any(not copy.to_host for copy in step.copying)
     for node in step.tree:
-        if node.host_locks:
+        if node.host_locks is not None and node.host_locks < 0:
+            what = f"node {node.node} is locked {node.host_locks} times on the host"
+            return step.diverges("use-after-free", CHECK.name, what, "a host lock was released that nobody had taken")
+        if node.host_locks and not loading:
             what = f"node {node.node} is locked {node.host_locks} times on the host, and nothing is being loaded back"
             return step.diverges("leak", CHECK.name, what, "a host lock was never released: its host slots stay taken")
     return None

@@ -31,7 +31,7 @@ def _run(step: EngineStep) -> Divergence | None:
             if not mapping[view.row[position]]:
                 loc = view.row[position]
                 what = f"token {position} of request {number} (full loc {loc}) is in the window and has no SWA slot"
-                return step.diverges("wrong-mapping", CHECK.name, what, rows=[LocRow(loc, 0, 0)])
+                return step.diverges("wrong-mapping", CHECK.name, what)
     return None
 
 

@@ -101,9 +101,16 @@ class EngineParts:
             ) from error
         if found != expected:
             raise TargetError(
-                f"{self._name}: a request through a new engine gave {found}, expected {expected}; "
-                "the adapter needs an update"
+                f"{self._name}: of a first request, {_differing(found, expected)}; "
+                "either this code does not do that any more, or the adapter needs an update"
             )
+
+
+def _differing(found: dict[str, Any], expected: dict[str, Any]) -> str:
+    """What came out otherwise, and how."""
+    return ", ".join(
+        f"{key} is {found[key]} and not {expected[key]}" for key in expected if found[key] != expected[key]
+    )
 
 
 def _own_failure(error: Exception) -> bool:

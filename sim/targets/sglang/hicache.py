@@ -148,6 +148,8 @@ class HostTier:
         """Start the backups that an insert asked for; from 0.5.20 on the scheduler does so after each step."""
         if hasattr(self._tree, "flush_pending_backups"):
             self._tree.flush_pending_backups()
+        if not self._device.pending():
+            self.poll()  # a backup of nothing but rows that no layer has is over at once
 
     def await_layer(self, layer: int) -> None:
         """A forward reads this layer now: it comes after every load that was started before."""
