@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -180,3 +181,10 @@ def test_a_planted_machine_path_is_seen(folder):
     """Each of the paths is noticed, bare or with more behind it; parts of relative paths and addresses are not."""
     assert machine_paths([("a", b"x\nopen('/%s/x')" % folder), ("b", b"cd /%s\n" % folder)]) == ["a:2", "b:1"]
     assert not machine_paths([("a", b"sim/%s ~/%s //host/%s /%s-x" % ((folder,) * 4))])
+
+
+def test_every_package_is_installed():
+    """A folder with Python files that pyproject.toml does not list would be missing in what users install."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+    folders = {path.parent.relative_to(ROOT) for top in ("models", "sim") for path in (ROOT / top).rglob("*.py")}
+    assert {str(folder) for folder in folders} <= set(listed.values())
