@@ -20,7 +20,7 @@ _HARNESS = f"{_TOP}.sim.targets.sglang"
 """Our adapter's own frames: the engine's place is more telling."""
 
 
-def crash(error: Exception, index: int, event: Event) -> Divergence:
+def crash(error: BaseException, index: int, event: Event) -> Divergence:
     """The divergence of class ``crash`` for an exception at an event.
 
     Raises:

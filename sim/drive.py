@@ -15,7 +15,7 @@ from staleloc.sim.checks import EARLY, LATE, Check, Step
 from staleloc.sim.checks.contents import sweep
 from staleloc.sim.crash import crash
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.patience import Stuck, hang, patience
+from staleloc.sim.patience import PASSED_ON, Stuck, hang, patience
 from staleloc.sim.perform import ADOPTS, CALLS
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, Target
@@ -56,7 +56,9 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
 def _play(step: Step) -> Divergence | None:
     try:
         return _compare(step)
-    except Exception as error:
+    except PASSED_ON:
+        raise
+    except BaseException as error:
         return crash(error, step.index, step.event)
 
 

@@ -13,7 +13,7 @@ from staleloc.models.config import Config
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import Event
 
-__all__ = ["Stuck", "hang", "patience"]
+__all__ = ["PASSED_ON", "Stuck", "hang", "patience"]
 
 PATIENCE = 3.0
 """Seconds of processor time an event may take in a pool of no size. Events of tiny pools take milliseconds, but an
@@ -34,6 +34,10 @@ _patience = PATIENCE
 
 class Stuck(BaseException):
     """The event has not come back. No `Exception`: an engine that catches those must not go on."""
+
+
+PASSED_ON = (KeyboardInterrupt, SystemExit, GeneratorExit, Stuck)
+"""What is raised and is no crash. Anything else is one: a panic of an engine's Rust code is no `Exception` either."""
 
 
 class _Clocked(Protocol):

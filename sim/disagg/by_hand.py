@@ -34,7 +34,7 @@ class DecodeNode(Engine):
     def _act(self, step: EngineStep) -> bool:
         return DISAGG_PLAY[type(step.event)](cast(DisaggStep, step), step.event)
 
-    def _failure(self, step: EngineStep, error: Exception) -> Divergence:
+    def _failure(self, step: EngineStep, error: BaseException) -> Divergence:
         return failure(cast(DisaggStep, step), error)
 
     @property

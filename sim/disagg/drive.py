@@ -14,6 +14,7 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.drive import drive_steps, with_scene
 from staleloc.sim.engine.step import EngineCheck
 from staleloc.sim.events import Event
+from staleloc.sim.patience import PASSED_ON
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.disagg import DisaggTarget
 from staleloc.sim.verdict import Verdict
@@ -49,6 +50,8 @@ def _play(step: DisaggStep, noticer: Noticer) -> Divergence | None:
             divergence = check.run(step)
             if divergence is not None:
                 return with_scene(step, cast(EngineCheck, check), divergence)
-    except Exception as error:
+    except PASSED_ON:
+        raise
+    except BaseException as error:
         return failure(step, error)
     return None

@@ -11,7 +11,7 @@ from staleloc.sim.targets.disagg import OverAdmission
 __all__ = ["failure"]
 
 
-def failure(step: DisaggStep, error: Exception) -> Divergence:
+def failure(step: DisaggStep, error: BaseException) -> Divergence:
     """Over-admission if the engine found out by itself that it admitted too much, otherwise a crash."""
     if isinstance(error, OverAdmission):
         what = f"{step.event.kind} admitted a request that cannot be allocated: {error}"

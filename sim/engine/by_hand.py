@@ -19,6 +19,7 @@ from staleloc.sim.engine.plays import PLAYS
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.events import Event
 from staleloc.sim.fitting import fitted, lacking, profile_of
+from staleloc.sim.patience import PASSED_ON
 from staleloc.sim.targets.base import MISFITS, TargetError
 from staleloc.sim.targets.engine import EngineTarget
 
@@ -72,7 +73,9 @@ class Engine:
         try:
             if self._act(step) and self._check is not None:
                 self._found = self._check.run(step)
-        except Exception as error:
+        except PASSED_ON:
+            raise
+        except BaseException as error:
             if _misfit(error):
                 raise TargetError(f"{event.kind} cannot be called ({type(error).__name__}: {error})") from error
             self._found = self._failure(step, error)
@@ -86,7 +89,7 @@ class Engine:
     def _act(self, step: EngineStep) -> bool:
         return PLAYS[type(step.event)](step, step.event)
 
-    def _failure(self, step: EngineStep, error: Exception) -> Divergence:
+    def _failure(self, step: EngineStep, error: BaseException) -> Divergence:
         return crash(error, step.index, step.event)
 
     def verdict(self, kind: str, step: int, raised: str | None = None) -> int:
@@ -132,7 +135,7 @@ def _numbered(text: str) -> str:
     return _INDEX.sub(lambda match: str(int(match[1]) + 1), text)
 
 
-def _misfit(error: Exception) -> bool:
+def _misfit(error: BaseException) -> bool:
     """Whether our adapter's own code failed on a release that it does not fit."""
     frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
     return isinstance(error, MISFITS) and str(frames[-1]).startswith(f"{_TARGETS}sglang")

@@ -14,7 +14,7 @@ from staleloc.sim.engine.plays import PLAYS
 from staleloc.sim.engine.scene import scene
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 from staleloc.sim.events import Event
-from staleloc.sim.patience import Stuck, hang, patience
+from staleloc.sim.patience import PASSED_ON, Stuck, hang, patience
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.engine import EngineTarget
 from staleloc.sim.verdict import Verdict
@@ -83,6 +83,8 @@ def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
             divergence = check.run(step)
             if divergence is not None:
                 return with_scene(step, check, divergence)
-    except Exception as error:
+    except PASSED_ON:
+        raise
+    except BaseException as error:
         return crash(error, step.index, step.event)
     return None

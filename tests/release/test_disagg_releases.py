@@ -62,8 +62,9 @@ def test_a_process_can_go_back_to_an_engine(probe: Probe, version: str) -> None:
     assert probe("disagg_probe.py", f"sglang=={version}", "after_an_engine") == {"queued": True, "prefilled": 2}
 
 
-SHIPPED: dict[str, tuple[int, dict[str, tuple[str, str]]]] = {
+SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
     "sglang==0.5.12": (
+        0,
         256,
         {
             "PR 25805, tail over recycled pages": ("alias", "owners"),
@@ -71,25 +72,27 @@ SHIPPED: dict[str, tuple[int, dict[str, tuple[str, str]]]] = {
             "PR 33794, tail charged in tokens": ("over-admission", "over-admission"),
         },
     ),
-    "sglang==0.5.17": (256, {"PR 33794, tail charged in tokens": ("over-admission", "over-admission")}),
+    "sglang==0.5.17": (0, 256, {"PR 33794, tail charged in tokens": ("over-admission", "over-admission")}),
     "sglang==0.5.20": (
-        256,
+        1,
+        288,
         {
             "unsent page before the window": ("wrong-content", "rows"),
             "PR 29471, resumed request without a lock": ("crash", "crash"),
+            "PR 40309, resume evicts no SWA": ("over-admission", "over-admission"),
         },
     ),
-    "sglang==0.5.23": (64, {"unsent page before the window": ("wrong-content", "rows")}),
+    "sglang==0.5.23": (0, 64, {"unsent page before the window": ("wrong-content", "rows")}),
 }
-"""Release -> tapes, and incident -> class and check it shows as."""
+"""Release -> seed, tapes, and incident -> class and check it shows as."""
 
 
 @pytest.mark.parametrize("target", SHIPPED)
 def test_shipped_bugs_of_decode_nodes_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign over a decode node finds each known bug of the release's queues."""
     available(target)
-    tapes, incidents = SHIPPED[target]
-    found = Campaign(target, 0, Budget(tapes=tapes), workers=2, scope=DECODE).run().found
+    seed, tapes, incidents = SHIPPED[target]
+    found = Campaign(target, seed, Budget(tapes=tapes), workers=2, scope=DECODE).run().found
     shown = {(one.divergence.kind, one.divergence.check) for one in found}
     assert set(incidents.values()) <= shown
 

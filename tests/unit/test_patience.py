@@ -108,3 +108,22 @@ def test_a_hang_is_a_divergence_at_both_levels(monkeypatch: pytest.MonkeyPatch) 
     assert (found.kind, found.event) == ("hang", 0)
     monkeypatch.undo()
     assert drive(tape, target, single).divergence is None
+
+
+class PanicException(BaseException):
+    """What a panic of Rust code becomes."""
+
+
+def test_a_panic_is_a_crash_and_costs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no Exception, and would end the worker."""
+    engine = BuiltinEngine()
+    whole = Scope("engine").of(engine.profiles)[0]
+
+    def panic(*_arguments: object) -> None:
+        raise PanicException("a lock was released twice")
+
+    monkeypatch.setattr(engine, "evict", panic)
+    tape = Tape(Config(level="engine", policy=whole.policies[0]), (Evict(1, 1),))
+    found = drive_engine(tape, engine).divergence
+    assert found is not None
+    assert found.what == "evict raised PanicException: a lock was released twice"
