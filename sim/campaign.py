@@ -117,9 +117,9 @@ class Campaign:
         worker = WorkerProcess(self._target, self._mutant)
         try:
             self._results.profiles = self._scope.of(worker.profiles)
-            if not self._results.profiles:
+            if (lacking := self._scope.lacking(worker.profiles)) is not None:
                 raise TargetError(
-                    f"{self._target} cannot be driven at {self._scope} (see: staleloc targets show {self._target})"
+                    f"{self._target} cannot be driven at {lacking} (see: staleloc targets show {self._target})"
                 )
             self._start_clock()
             while (chunk := self._next_chunk()) is not None:

@@ -33,6 +33,12 @@ class Scope:
             and set(profile.features) <= set(self.features)
         ]
 
+    def lacking(self, profiles: Iterable[Profile]) -> Scope | None:
+        """What of this nobody of the profiles has; None if there is one for each feature."""
+        drawn = self.of(profiles)
+        missing = tuple(name for name in self.features if not any(name in profile.features for profile in drawn))
+        return Scope(self.level, missing) if missing or not drawn else None
+
     @property
     def options(self) -> list[str]:
         """The command line's words for it."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from staleloc.models.config import Config
 
-__all__ = ["MISFITS", "Batch", "FreeSlots", "Profile", "Rows", "Target", "TargetError", "V_MARK"]
+__all__ = ["MISFITS", "Batch", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Target", "TargetError", "V_MARK"]
 
 V_MARK = 1 << 32
 """Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
@@ -24,6 +24,10 @@ MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
 
 class TargetError(Exception):
     """A target cannot be loaded or driven; the message is one line that says what to do."""
+
+
+class KeyChangedWarning(UserWarning):
+    """Two layers of one forward wrote with different loc tensors: the memo cannot be doing any good."""
 
 
 @dataclass(frozen=True)

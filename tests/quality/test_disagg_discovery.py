@@ -1,6 +1,6 @@
 """The same for disaggregated decode: every defect is found from every seed, and nothing else is.
 
-As at the engine level, STALELOC_LONG=1 takes all twenty seeds for each defect.
+Each defect is looked for from one seed, one after the other from the next; STALELOC_LONG=1 takes all twenty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., An
     """A seed that misses it would let a real bug of its kind through."""
     target = load_builtin(MUTANTS[name])
     profiles = MUTANTS[name].profiles(target.profiles)
-    seeds = SEEDS if LONG else SEEDS[NAMES.index(name) % 10 :: 10]
+    seeds = SEEDS if LONG else SEEDS[NAMES.index(name) % 20 :: 20]
     missed = [seed for seed in seeds if hunt(target, profiles, seed, BUDGET).divergence is None]
     assert missed == []
 

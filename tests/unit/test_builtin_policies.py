@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from staleloc.models.config import Config
-from staleloc.sim.targets.base import Batch
+from staleloc.sim.targets.base import Batch, KeyChangedWarning
 from staleloc.sim.targets.builtin import BuiltinTarget
-from staleloc.sim.targets.builtin.policies import POLICIES, FirstLayer, KeyChangedWarning, Memo, Policy, SideChannel
+from staleloc.sim.targets.builtin.policies import POLICIES, FirstLayer, Memo, Policy, SideChannel
 
 
 class Table:

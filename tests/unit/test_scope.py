@@ -38,6 +38,13 @@ def test_features_are_drawn_alone_and_together() -> None:
     assert Scope("engine", ("disagg",)).of(ALL) == []
 
 
+def test_a_feature_that_a_target_lacks_is_told() -> None:
+    """Also beside others that it has: nothing asked for is left out in silence."""
+    assert Scope("engine", ("spec", "graphs")).lacking(ALL) is None
+    assert Scope("engine", ("disagg", "spec")).lacking(ALL) == Scope("engine", ("disagg",))
+    assert Scope("engine").lacking(ALL[:1]) == Scope("engine")
+
+
 def test_features_imply_the_engine_level() -> None:
     """--features alone is enough, in any order; with the other level they are an error of one line."""
     assert scope_of(None, None, ("graphs", "spec")) == Scope("engine", ("spec", "graphs"))

@@ -88,8 +88,9 @@ def _nodes(step: EngineStep) -> Divergence | None:
                 if fault is not None:
                     position, slot, found, wanted = fault
                     what = f"{name} {slot} of layer {layer}, token {len(item.before) + position} of node {node.node},"
+                    what = f"{what} holds {found}, expected {world.name(wanted)}"
                     return step.diverges(
-                        "wrong-content", CHECK.name, f"{what} holds {found}, expected {world.name(wanted)}"
+                        "wrong-content", CHECK.name, what, "who finds this node in the tree reads that"
                     )
     return None
 

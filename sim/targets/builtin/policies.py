@@ -16,11 +16,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-__all__ = ["POLICIES", "FirstLayer", "KeyChangedWarning", "Memo", "PerForward", "Policy", "SideChannel"]
+from staleloc.sim.targets.base import KeyChangedWarning
 
-
-class KeyChangedWarning(UserWarning):
-    """Two layers of one forward wrote with different loc tensors: the memo cannot be doing any good."""
+__all__ = ["POLICIES", "FirstLayer", "Memo", "PerForward", "Policy", "SideChannel"]
 
 
 class Policy:
