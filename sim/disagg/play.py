@@ -42,6 +42,7 @@ def _preallocate(step: DisaggStep, _event: de.Preallocate) -> bool:
     if not world.queues[Stage.QUEUED]:
         return False
     step.before = Before.of(step.node)
+    step.queue = tuple(world.queues[Stage.QUEUED])
     step.round = step.node.preallocate()
     for item in step.round.admitted:
         world.admit(item.request, item.cached, item.full, item.swa)
@@ -142,6 +143,7 @@ def _resume(step: DisaggStep, _event: de.Resume) -> bool:
     if not step.world.queues[Stage.RETRACTED]:
         return False
     step.before = Before.of(step.node)
+    step.queue = tuple(step.world.queues[Stage.RETRACTED])
     step.resumed = step.node.resume()
     for number in step.resumed:
         step.world.move(number, Stage.WAITING)

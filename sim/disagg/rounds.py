@@ -27,6 +27,10 @@ def round_faults(step: DisaggStep) -> Iterator[Fault]:
     """Every fault of the step's round, if it was one, in the order of the requests."""
     if step.asked is not None:
         yield from _enqueued(step, step.asked)
+    if step.round is not None:
+        yield from _overtaken(step, [*(item.request for item in step.round.admitted), *step.round.failed])
+    if step.resumed is not None:
+        yield from _overtaken(step, step.resumed)
     if step.before is None or not (locks_seen(step.before.tree) and locks_seen(step.tree)):
         return
     if step.round is not None:
@@ -42,6 +46,15 @@ def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[Fault]:
         kind = "over-admission" if step.accepted else "starvation"
         fits = "does not fit" if rejects else "fits"
         yield Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+
+
+def _overtaken(step: DisaggStep, came: list[int]) -> Iterator[Fault]:
+    """Who came first and still waits: a queue stops at the first request that does not fit (``pop_preallocated`` and
+    ``resume_retracted_reqs``), or those who need much would wait for ever."""
+    waits = next((number for number in step.queue[: len(came)] if number not in came), None)
+    if waits is not None:
+        ahead = next(number for number in reversed(step.queue) if number in came)
+        yield Fault("starvation", f"request {ahead} was let in before request {waits}, which came first")
 
 
 def _preallocated(step: DisaggStep) -> Iterator[Fault]:

@@ -43,6 +43,7 @@ class DisaggStep(EngineStep):
     Attributes:
         node: the target.
         before: its state before the event, for a round of admission and a retraction.
+        queue: the requests that a round chose from, in the order in which they came.
         asked: the request that the event enqueued, if it was one.
         accepted: whether the queue took it.
         round: what a round of preallocation came to.
@@ -52,6 +53,7 @@ class DisaggStep(EngineStep):
     world: DecodeWorld
     node: DisaggTarget = field(kw_only=True)
     before: Before | None = None
+    queue: tuple[int, ...] = ()
     asked: DecodeRequest | None = None
     accepted: bool = False
     round: Preallocated | None = None

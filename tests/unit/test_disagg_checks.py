@@ -31,6 +31,17 @@ GROWN = (
 )  # fmt: skip
 
 
+OVERTAKEN = (*PLACED, Enqueue(1, (1,) * 24, 1), Enqueue(2, (1,) * 4, 1), Preallocate())
+
+
+class LetsTheLastInFirst(BuiltinEngine):
+    def preallocate(self) -> Preallocated:
+        self._jobs.queued.reverse()
+        done = super().preallocate()
+        self._jobs.queued.reverse()
+        return done
+
+
 class NowhereToBeSeen(BuiltinEngine):
     def raw_queues(self) -> Queues:
         return replace(super().raw_queues(), running=())
@@ -220,6 +231,7 @@ CASES: dict[str, list[Case]] = {
     "starvation": [
         Case(AcceptsNone, "starvation", "10 tokens was rejected", PLACED[:1]),
         Case(AdmitsNone, "starvation", "request 0 waits", PLACED),
+        Case(LetsTheLastInFirst, "starvation", "request 2 was let in before request 1", OVERTAKEN),
         Case(ResumesNone, "starvation", "request 0 stays retracted", RESUMED),
     ],
     "lengths": [
