@@ -52,11 +52,19 @@ class Preallocating:
 
 
 class Resuming:
-    """A round in which retracted requests resume: the budgets are counted once, and each request takes what it is
-    charged off them (``resume_retracted_reqs``)."""
+    """A round in which retracted requests resume: a budget is counted once, and each request takes what it is
+    charged off it, or it is counted anew after each (``resume_retracted_reqs``).
+
+    Args:
+        accounts: how the node counts.
+        room: its pools before the round.
+        load: its requests before the round.
+    """
 
     def __init__(self, accounts: Accounts, room: Room, load: Load) -> None:
         self._accounts = accounts
+        self._room = room
+        self._load = load
         self._left = accounts.budgets(room, load, resuming=True)
 
     def offers(self, job: Job) -> tuple[Tokens, Tokens]:
@@ -65,8 +73,15 @@ class Resuming:
 
     def admit(self, job: Job) -> None:
         """The request got its slots."""
-        full, swa = self._accounts.required(job)
-        self._left = Tokens(self._left.full - full, self._left.swa - swa)
+        accounts, rules = self._accounts, self._accounts.rules
+        required, taken = accounts.required(job), accounts.allocated(job, 0)
+        room = self._room
+        self._room = replace(room, full_free=room.full_free - taken.full, swa_free=room.swa_free - taken.swa)
+        self._load = replace(self._load, active=self._load.active + 1)
+        anew = accounts.budgets(self._room, self._load, resuming=True)
+        full = anew.full if rules.resumes_full_anew else self._left.full - required.full
+        swa = anew.swa if rules.resumes_swa_anew else self._left.swa - required.swa
+        self._left = Tokens(full, swa if accounts.uses_tail else full)
 
 
 def _pinned(room: Room, locked: Tokens) -> Room:

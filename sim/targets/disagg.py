@@ -59,6 +59,9 @@ class Rules:
             PR 28085).
         adds_evictable: where no tail is used, the budget is the free slots of the smaller pool and the full tokens that
             the tree can give up (SGLang, PR 29662); otherwise each pool counts what its own tokens could give up.
+        resumes_swa_anew: after each request that resumes the SWA budget is counted anew (from SGLang 0.5.19); otherwise
+            what the request needed is taken off it.
+        resumes_full_anew: the same for the full budget (from SGLang 0.5.21).
     """
 
     whole_pages: bool = True
@@ -73,6 +76,8 @@ class Rules:
     asks_whole: bool = True
     records_tail: bool = True
     adds_evictable: bool = False
+    resumes_swa_anew: bool = False
+    resumes_full_anew: bool = False
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ SINCE = {
     "tail_after_prefix": "0.5.19",
     "sender_skips_cached": "0.5.18",
     "asks_whole": "0.5.22",
+    "resumes_swa_anew": "0.5.19",
+    "resumes_full_anew": "0.5.21",
 }
 """Rule -> the first release that counts so."""
 
@@ -75,7 +77,7 @@ SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
     "sglang==0.5.17": (0, 256, {"PR 33794, tail charged in tokens": ("over-admission", "over-admission")}),
     "sglang==0.5.20": (
         1,
-        288,
+        320,
         {
             "unsent page before the window": ("wrong-content", "rows"),
             "PR 29471, resumed request without a lock": ("crash", "crash"),

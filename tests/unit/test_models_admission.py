@@ -55,3 +55,13 @@ def test_resuming_takes_what_is_charged_off_budgets_counted_once() -> None:
     assert replay.offers(retracted[0]) == (Tokens(14, 8), Tokens(32, 16))
     replay.admit(retracted[0])
     assert replay.offers(retracted[1]) == (Tokens(10, 8), Tokens(18, 8))
+
+
+def test_a_newer_engine_counts_anew_after_each_that_resumes() -> None:
+    """What the one before reserved in the SWA pool counts only as far as its window is not full."""
+    retracted = [Job(9, 2), Job(5, 1)]
+    node = replace(NODE, rules=Rules(resumes_swa_anew=True, resumes_full_anew=True))
+    replay = Resuming(node, ROOM, replace(NOBODY, retracted=retracted))
+    replay.admit(retracted[0])
+    # 12 full slots and 8 SWA slots are taken, and 2 full tokens are reserved.
+    assert replay.offers(retracted[1])[1] == Tokens(32 - 12 - 2, 16 - 8)

@@ -118,6 +118,7 @@ class DecodeRelease:
         radix_aware = hasattr(queue, "_reclaim_swa_tail_capacity")
         # Preallocation has a function of its own from 0.5.15 on.
         allocates = getattr(self.decode, "alloc_for_decode_prealloc", queue._pre_alloc).__code__.co_names
+        resumes = inspect.getsource(queue.resume_retracted_reqs)
         return Rules(
             whole_pages="ceil_align" in required,
             reserves_swa=tree or "disable_radix_cache" not in required,
@@ -131,4 +132,6 @@ class DecodeRelease:
             asks_whole=inspect.getsource(queue.pop_preallocated).count("self._required_alloc_tokens(") > 1,
             records_tail=not {"swa_evicted_seqlen", "set_evicted_seqlen"}.isdisjoint(allocates),
             adds_evictable=True,
+            resumes_swa_anew="self._swa_tail_allocatable_token_budget(" in resumes,
+            resumes_full_anew=resumes.count("self._allocatable_token_budgets(") > 1,
         )
