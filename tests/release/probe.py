@@ -12,6 +12,7 @@ import torch
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import V_MARK, Batch, Profile, TargetError
+from staleloc.sim.targets.sglang.disagg_stand_ins import ANNOUNCED
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import SglangTarget, load
 
@@ -25,7 +26,8 @@ def smoke(release: Release) -> dict[str, Any]:
             _life_of_a_request(target, profile, page_size)
     return {
         "profiles": {profile.pool: _facts(profile) for profile in profiles},
-        "replacements": sorted({leaf.attribute for leaf in target.replacements}),
+        # What stands around a decode node is announced as well, and is not the pools'.
+        "replacements": sorted({leaf.attribute for leaf in target.replacements if leaf not in ANNOUNCED}),
     }
 
 
