@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from staleloc.models.budgets import budgets
 from staleloc.models.disaggregation import Accounts, Job, Load, Room, Tokens
 
-__all__ = ["Preallocating", "Resuming"]
+__all__ = ["NOTHING", "Preallocating", "Resuming"]
 
 NOTHING = Tokens(0, 0)
 
@@ -28,7 +29,7 @@ class Preallocating:
         self._accounts = accounts
         self._room = room
         self._load = load
-        self._swa = accounts.budgets(room, load, resuming=False).swa
+        self._swa = budgets(accounts, room, load, resuming=False).swa
 
     def offers(self, job: Job, cached: int, locked: Tokens = NOTHING) -> tuple[Tokens, Tokens]:
         """What a request asks for, and what the budgets have for it.
@@ -38,10 +39,10 @@ class Preallocating:
             cached: tokens of its prompt found in the tree.
             locked: tokens that the tree could give up before it found them, and cannot now.
         """
-        budgets = self._accounts.budgets(_pinned(self._room, locked), self._load, resuming=False)
+        left = budgets(self._accounts, _pinned(self._room, locked), self._load, resuming=False)
         if not self._accounts.rules.swa_refreshed and self._accounts.uses_tail:
-            budgets = budgets._replace(swa=self._swa)
-        return self._accounts.asked(job, cached, self._load.running), budgets
+            left = left._replace(swa=self._swa)
+        return self._accounts.asked(job, cached, self._load.running), left
 
     def admit(self, job: Job, cached: int, locked: Tokens = NOTHING) -> None:
         """The request got its slots."""
@@ -65,7 +66,7 @@ class Resuming:
         self._accounts = accounts
         self._room = room
         self._load = load
-        self._left = accounts.budgets(room, load, resuming=True)
+        self._left = budgets(accounts, room, load, resuming=True)
 
     def offers(self, job: Job) -> tuple[Tokens, Tokens]:
         """What a request asks for, and what the budgets have left for it."""
@@ -78,7 +79,7 @@ class Resuming:
         room = self._room
         self._room = replace(room, full_free=room.full_free - taken.full, swa_free=room.swa_free - taken.swa)
         self._load = replace(self._load, active=self._load.active + 1)
-        anew = accounts.budgets(self._room, self._load, resuming=True)
+        anew = budgets(accounts, self._room, self._load, resuming=True)
         full = anew.full if rules.resumes_full_anew else self._left.full - required.full
         swa = anew.swa if rules.resumes_swa_anew else self._left.swa - required.swa
         self._left = Tokens(full, swa if accounts.uses_tail else full)

@@ -188,49 +188,6 @@ class Accounts:
         start = max(cached if self.rules.sender_skips_cached else 0, prompt - (self.window or prompt), 0)
         return start // self.page_size * self.page_size
 
-    # Budgets
-
-    def budgets(self, room: Room, load: Load, resuming: bool) -> Tokens:
-        """What may be handed out now (``_swa_aware_allocatable_token_budgets``).
-
-        When retracted requests are resumed, neither they nor what running requests may still want count.
-        A pool that takes no tail has one budget, of the pool that has less.
-        """
-        full_room = room.full_free + room.full_evictable
-        if self.uses_tail:
-            return Tokens(self._full(full_room, load, resuming), self._swa(room, load, resuming))
-        if self.rules.adds_evictable:
-            smaller = min(room.full_free, room.swa_free) + room.full_evictable
-        else:
-            smaller = min(full_room, room.swa_free + room.swa_evictable)
-        one = self._full(smaller, load, resuming)
-        return Tokens(one, one)
-
-    def _full(self, available: int, load: Load, resuming: bool) -> int:
-        need = 0
-        if load.running and not resuming:
-            need = max(map(self._ahead, load.running)) - self.retractable(load.running).full
-        budget = available - max(self.reserved * load.active, need) - self.reserved * load.prebuilt
-        return budget if resuming else budget - sum(self.required(job).full for job in load.retracted)
-
-    def _swa(self, room: Room, load: Load, resuming: bool) -> int:
-        available = room.swa_free + (room.swa_evictable if self.rules.swa_evictable else 0)
-        used = room.swa_size - available
-        need = 0
-        if load.running and not resuming:
-            ahead = max(self.tail(job.prompt) + min(job.most, CLIP_NEW_TOKENS) for job in load.running)
-            need = ahead - self.retractable(load.running).swa
-        budget = available - max(self._growth(load.active, used), need) - self._growth(load.prebuilt, used)
-        return budget if resuming else budget - sum(self.required(job).swa for job in load.retracted)
-
-    def _growth(self, requests: int, used: int) -> int:
-        """SWA tokens reserved for the decode of so many requests: no more than fill their windows, for then each
-        new token lets an old one go."""
-        return min(self.reserved * requests, max(0, requests * (self.window or 0) - used))
-
-    def _ahead(self, job: Job) -> int:
-        return job.prompt + min(job.most, CLIP_NEW_TOKENS)
-
     # Admission
 
     def asked(self, job: Job, cached: int, running: Sequence[Job]) -> Tokens:

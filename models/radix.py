@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
-__all__ = ["Node", "Placed", "place", "structure_fault", "wanted_locks"]
+__all__ = ["Node", "Placed", "found_whole", "place", "structure_fault", "wanted_locks"]
 
 
 class Node(Protocol):
@@ -57,6 +58,24 @@ def place(nodes: Sequence[Node]) -> list[Placed]:
         paths[node.node] = item.path
         placed.append(item)
     return placed
+
+
+def found_whole(placed: Sequence[Placed], tokens: Sequence[int], page_size: int) -> tuple[int, list[tuple[Node, int]]]:
+    """How many of these tokens, in whole pages, the device has in both pools from the first one on, and the nodes that
+    have them, each with how many. Whatever an engine asks of a match, it finds as many."""
+    known, held = tuple(tokens), 0
+    path: list[tuple[Node, int]] = []
+    for item in placed:
+        if len(item.before) != held or item.before != known[:held]:
+            continue
+        pairs = zip(item.node.tokens, known[held:], strict=False)
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) // page_size * page_size
+        if alike and item.node.full is not None and item.node.swa is not None:
+            path.append((item.node, alike))
+            held += alike
+            if alike < len(item.node.tokens):
+                break
+    return held, path
 
 
 def structure_fault(nodes: Sequence[Node], page_size: int) -> str | None:

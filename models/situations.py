@@ -91,6 +91,8 @@ GRAPH_SITUATIONS: dict[str, str] = {
 DISAGG_SITUATIONS: dict[str, str] = {
     "tail_preallocated": "a request got SWA slots for its tail only, and its head none",
     "whole_preallocated": "a request got SWA slots for all its tokens in a pool that takes no tail",
+    "clipped": "a request was admitted that may want more new tokens than admission looks ahead",
+    "fitted_with_prefix": "a request was admitted that would not have fitted without what the tree had of its prompt",
     "prefix_fallback": "behind a cached prefix a request got SWA slots for all its tokens",
     "window_beyond_prompt": "a request got slots whose window is longer than its prompt",
     "admitted_several": "one round of preallocation admitted several requests",
@@ -98,6 +100,7 @@ DISAGG_SITUATIONS: dict[str, str] = {
     "full_exhausted": "a request had to wait for full slots alone",
     "swa_exhausted": "a request had to wait for SWA slots alone",
     "waited_behind_retracted": "a request had to wait while others were retracted",
+    "outgrown": "a retracted request was given up because no empty node could hold it any more",
     "rejected": "a request was turned away because no empty node could hold it",
     "transferred_in_parts": "the sender had written some of a prompt's pages and not all",
     "decoded_behind_tail": "a request whose head has no SWA slots decoded its first token",

@@ -96,6 +96,7 @@ def _on_node(situation: str, profile: Profile) -> bool:
     """Whether a decode node driven this way can come to it."""
     needs: dict[str, bool] = {
         "prefix_fallback": profile.decode_tree,
+        "fitted_with_prefix": profile.decode_tree,
         "evicted_to_admit": profile.decode_tree,
         "whole_preallocated": 1 in profile.page_sizes,
     }

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from staleloc.models.config import FULL, SWA, Config
+from staleloc.models.config import Config
+from staleloc.models.disaggregation import CLIP_NEW_TOKENS
 from staleloc.sim.choices import Choices
 from staleloc.sim.disagg import events as de
+from staleloc.sim.disagg.configs import draw_config, is_roomy, tail_fits
 from staleloc.sim.engine import events as ee
 from staleloc.sim.engine.play import MAX_TOKENS
 from staleloc.sim.events import Event
@@ -28,6 +30,10 @@ _WEIGHTS: dict[str, int] = {
 """How often an event is tried that is not simply the next step of a request."""
 
 
+_FAR = (6, 100, CLIP_NEW_TOKENS, CLIP_NEW_TOKENS + 1, 2 * CLIP_NEW_TOKENS)
+"""New tokens at most of requests in a roomy node: fewer and more than admission looks ahead."""
+
+
 class _Belief(Enum):
     """How far the author believes a request has come."""
 
@@ -41,34 +47,10 @@ class _Belief(Enum):
 def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A tape for a decode node driven in one of these ways. It depends on nothing but the choices."""
     profile = choices.pick(profiles)
-    config = _draw_config(choices, profile)
-    length = choices.pick((48, 96, 160, 240))
+    config = draw_config(choices, profile)
+    length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
     author = _Author(choices, config, drafts=de.DraftSlots.kind in profile.events)
     return Tape(config, tuple(author.event() for _ in range(length)))
-
-
-def _draw_config(choices: Choices, profile: Profile) -> Config:
-    small = tuple(size for size in profile.page_sizes if 1 < size < 16)
-    size = choices.pick(small) if small and choices.chance(80) else choices.pick(profile.page_sizes)
-    full_pages = choices.pick({1: (12, 16, 24, 32), 2: (8, 12, 16, 24)}.get(size, (4, 6, 8, 12)))
-    window = choices.pick((1, max(1, size - 1), size, size, size + 1, 2 * size, 2 * size, 8 * size))
-    tails = choices.pick((1, 2, 3)) * (window // size + 2) if size > 1 else full_pages // 2
-    swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
-    return Config(
-        level="engine",
-        pool=profile.pool,
-        policy=choices.pick(profile.policies),
-        page_size=size,
-        full_size=full_pages * size,
-        swa_size=swa_pages * size,
-        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA), (SWA, FULL))),
-        window=window,
-        need_sort=choices.chance(30),
-        dtype=choices.pick(profile.dtypes),
-        features=profile.features,
-        reserved_decode=min(choices.pick((0, 1, 2, size, 2 * size)), full_pages * size // 6),
-        decode_tree=profile.decode_tree and choices.chance(50),
-    )
 
 
 class _Author:
@@ -85,10 +67,11 @@ class _Author:
         self.window = config.window
         self.full, self.swa = config.full_size, config.swa_size
         self.longest = min(MAX_TOKENS - 1, config.full_size)
-        room = config.full_size if _tail_fits(config) else config.swa_size
+        room = config.full_size if tail_fits(config) else config.swa_size
         share = choices.pick((1, 2, 3, 4))
-        self.fitting = max(3, (min(self.longest, room) - config.reserved_decode) // share)
-        self.fitting_swa = max(self.size + 1, (config.swa_size - config.reserved_decode) // share)
+        spare = choices.pick((config.reserved_decode, config.reserved_decode, 0))
+        self.fitting = max(3, (min(self.longest, room) - spare) // share)
+        self.fitting_swa = max(self.size + 1, (config.swa_size - spare) // share)
         self.longest_prompt = max(2, self.fitting * choices.pick((1, 2, 3)) // 4)
         self.prompts: list[tuple[int, ...]] = []
         self.beliefs: dict[int, _Belief] = {}
@@ -96,6 +79,8 @@ class _Author:
         self.needs: dict[int, tuple[int, int]] = {}
         self.numbers = range(choices.pick((1, 2, 3, 4, 6)))
         self.most = choices.pick((3, 6, 2 * self.size, 24, 48))
+        self.outgrows = 1 if tail_fits(config) else 30
+        self.far = _FAR if is_roomy(config) else ()
         self.leaving = choices.pick((0, 2, 10))
         self.brisk = choices.pick((10, 60))
         self.crowded = choices.pick((0, 10, 25))
@@ -163,9 +148,10 @@ class _Author:
         tokens = self.prompt()
         tail = min(len(tokens), self.window + self.size)
         left = min(self.fitting - len(tokens), self.fitting_swa - tail)
-        most = self.most if self.choices.chance(1) else max(2, min(self.most, left))
+        most = self.most if self.choices.chance(self.outgrows) else max(2, min(self.most, left))
         most = most if self.choices.chance(50) else self.choices.integer(1, most)
-        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
+        most = self.choices.pick(self.far) if self.far else most
+        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, min(most, MAX_TOKENS) - 1
         self.needs[number] = len(tokens), tail
         return de.Enqueue(number, tokens, most)
 
@@ -212,6 +198,7 @@ class _Author:
 
     def start(self) -> Event:
         self.believe(_Belief.ARRIVED, _Belief.STARTED)
+        self.planned += [self.retract] * self.choices.chance(self.outgrows)
         self.planned += [self.decode] * self.choices.pick((0, 1, self.size, 2 * self.size))
         return de.Start()
 
@@ -259,11 +246,6 @@ class _Author:
     def evict(self) -> Event:
         full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
         return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
-
-
-def _tail_fits(config: Config) -> bool:
-    """Whether no prompt's tail is longer than the SWA pool."""
-    return config.page_size > 1 and config.window + config.page_size + config.reserved_decode <= config.swa_size
 
 
 _WRITE: dict[str, Callable[[_Author], Event]] = {kind: getattr(_Author, kind) for kind in _WEIGHTS}

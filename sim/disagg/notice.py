@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from staleloc.models.admission import Preallocating
+from staleloc.models.budgets import budgets
 from staleloc.models.decode_node import DecodeRequest, DecodeWorld, Stage
+from staleloc.models.disaggregation import CLIP_NEW_TOKENS
+from staleloc.sim.disagg.rounds import earlier
 from staleloc.sim.disagg.step import DisaggStep
 from staleloc.sim.engine import events as ee
 from staleloc.sim.engine.step import Written
@@ -50,14 +54,26 @@ class Noticer:
                 world.saw("tail_preallocated")
             if world.config.window > request.prompt:
                 world.saw("window_beyond_prompt")
+            if request.most > CLIP_NEW_TOKENS:
+                world.saw("clipped")
+        if admitted and admitted[0].cached:
+            self._with_prefix(step, world.job(admitted[0].request))
         if world.queues[Stage.QUEUED]:
             self._exhausted(step, world.at(Stage.QUEUED)[0])
+
+    def _with_prefix(self, step: DisaggStep, first: DecodeRequest) -> None:
+        """The first of a round was admitted behind a prefix: would it have fitted without?"""
+        assert step.before is not None
+        accounts = self._world.accounts
+        asked, left = Preallocating(accounts, *earlier(step, step.before)).offers(first, 0)
+        if not accounts.fits(asked, left):
+            self._world.saw("fitted_with_prefix")
 
     def _exhausted(self, step: DisaggStep, front: DecodeRequest) -> None:
         """The front of the queue has to wait: for which pool?"""
         accounts, load = self._world.accounts, self._world.load()
         asked = accounts.asked(front, 0, load.running)
-        left = accounts.budgets(step.room, load, resuming=False)
+        left = budgets(accounts, step.room, load, resuming=False)
         if load.retracted:
             self._world.saw("waited_behind_retracted")
         if accounts.uses_tail and (asked.full > left.full) != (asked.swa > left.swa):

@@ -133,7 +133,8 @@ def _retract(step: DisaggStep, event: de.Retract) -> bool:
     step.node.retract(event.request)
     world, config = step.world, step.world.config
     if world.accounts.rejects(world.job(event.request), config.full_size, config.swa_size):
-        world.leave(event.request, aborted=True)  # it has outgrown the node: nothing could resume it
+        world.leave(event.request, aborted=True)  # nothing could resume it
+        world.saw("outgrown")
     else:
         world.move(event.request, Stage.RETRACTED)
     return True

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from staleloc.models.admission import Preallocating, Resuming
+from staleloc.models.admission import NOTHING, Preallocating, Resuming
 from staleloc.models.decode_node import DecodeRequest, Stage
 from staleloc.models.disaggregation import Load, Room, Tokens
+from staleloc.models.radix import found_whole
 from staleloc.sim.disagg.locks import Pins
 from staleloc.sim.disagg.step import Before, DisaggStep, locks_seen, room_of
 
-__all__ = ["Fault", "round_faults"]
+__all__ = ["Fault", "earlier", "round_faults"]
 
 
 class Fault(NamedTuple):
@@ -61,7 +62,7 @@ def _preallocated(step: DisaggStep) -> Iterator[Fault]:
     assert step.before is not None
     assert step.round is not None
     world = step.world
-    before, load = _earlier(step, step.before)
+    before, load = earlier(step, step.before)
     replay = Preallocating(world.accounts, before, load)
     pins = Pins(step.before.tree, step.tree, [step.requests[item.request] for item in step.round.admitted])
     for item in step.round.admitted:
@@ -79,18 +80,34 @@ def _preallocated(step: DisaggStep) -> Iterator[Fault]:
 
 
 def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[Fault]:
-    """The front of the queue fits, at least if it does without what the tree has of its prompt."""
+    """The front of the queue fits, without what the tree has of its prompt or with it."""
     world = step.world
     for job, number in zip(world.at(Stage.QUEUED)[:1], world.queues[Stage.QUEUED], strict=False):
-        asked, left = replay.offers(job, 0)
-        if world.accounts.fits(asked, left):
-            yield Fault("starvation", f"request {number} waits: {_needs(asked, left)}")
+        for cached, locked in ((0, NOTHING), _in_the_tree(step, job)):
+            asked, left = replay.offers(job, cached, locked)
+            if world.accounts.fits(asked, left):
+                having = f", {cached} tokens of it cached" if cached else ""
+                yield Fault("starvation", f"request {number} waits{having}: {_needs(asked, left)}")
+                return
+
+
+def _in_the_tree(step: DisaggStep, job: DecodeRequest) -> tuple[int, Tokens]:
+    """What any engine finds of a prompt in the tree, and the most that locking it can pin.
+
+    The tail is not looked for where it is allocated anew behind a prefix (``_match_prefix_and_lock``).
+    """
+    accounts, config = step.world.accounts, step.world.config
+    most = job.prompt - (accounts.tail(job.prompt) if accounts.rules.tail_after_prefix else 1)
+    found, path = found_whole(step.placed, job.tokens[:most], config.page_size)
+    views = {node.node: node for node in step.tree}
+    full = sum(count for node, count in path if views[node.node].full_locks <= 0)
+    return found, Tokens(full, sum(count for node, count in path if views[node.node].swa_locks <= 0))
 
 
 def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:
     assert step.before is not None
     world = step.world
-    before, load = _earlier(step, step.before)
+    before, load = earlier(step, step.before)
     replay = Resuming(world.accounts, before, load)
     for number in (*resumed, *world.queues[Stage.RETRACTED][:1]):
         asked, left = replay.offers(world.job(number))
@@ -102,7 +119,7 @@ def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:
         replay.admit(world.job(number))
 
 
-def _earlier(step: DisaggStep, before: Before) -> tuple[Room, Load]:
+def earlier(step: DisaggStep, before: Before) -> tuple[Room, Load]:
     """Pools and requests as the round found them."""
     load = step.world.load()
     admitted = [] if step.round is None else [item.request for item in step.round.admitted]

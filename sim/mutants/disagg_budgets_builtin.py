@@ -18,6 +18,11 @@ def node(method: str, old: str, new: str) -> Edit:
     return swap("disagg", f"DisaggEngine.{method}", old, new)
 
 
+_FIRST_THAT_FITS = """
+self._jobs.queued.sort(key=lambda it: not self._accounts.fits(it, 0))
+job = self._jobs.queued[0]
+"""
+
 BUDGETS: tuple[Mutant, ...] = (
     disagg(
         "full-budget-forgets-evictable",
@@ -144,5 +149,37 @@ BUDGETS: tuple[Mutant, ...] = (
         drop("decode_accounts", "DecodeAccounts.required", "swa = full - cached if cached else swa"),
         counts("fits", "length - cached if cached else tail", "tail"),
         events=("finish",),
+    ),
+    disagg(
+        "output-asked-beside-prefix",
+        "what a request may still generate is asked for on top of its whole prompt, cached or not",
+        counts("fits", "job.prompt - cached + ahead", "job.prompt + ahead"),
+        events=("finish",),
+    ),
+    disagg(
+        "looks-ahead-for-ever",
+        "a request is asked for all the tokens it may ever generate, and one that wants very many never gets in",
+        counts("fits", "_LOOK_AHEAD", "job.most"),
+    ),
+    disagg(
+        "looks-ahead-too-little",
+        "what running requests may still want is cut off after a few tokens",
+        counts("_needs", "job.prompt + min(job.most, _LOOK_AHEAD)", "job.prompt + min(job.most, 64)"),
+    ),
+    disagg(
+        "rejects-by-full-pool",
+        "a request whose tail no empty SWA pool could hold is queued, and keeps all others waiting for ever",
+        counts("rejects", "self.required(job)[1] > config.swa_size", "False"),
+    ),
+    disagg(
+        "lets-later-ones-in",
+        "a request that does not fit is passed over, and those behind it get the slots that it waits for",
+        node("preallocate", "job = self._jobs.queued[0]", _FIRST_THAT_FITS),
+    ),
+    disagg(
+        "retract-keeps-outgrown",
+        "a retracted request that no empty node could hold any more waits to resume for ever",
+        node("retract", "not self._accounts.rejects(job)", "True"),
+        events=("retract",),
     ),
 )

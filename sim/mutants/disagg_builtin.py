@@ -48,6 +48,18 @@ SLOTS: tuple[Mutant, ...] = (
         drop("disagg", "DisaggEngine._allocate", "evicted = length - tail"),
     ),
     disagg(
+        "prefix-never-used",
+        "what the tree has of a prompt is not looked for, and a request waits that would fit behind it",
+        node("_prefix", "not self._config.decode_tree", "True"),
+        events=("finish",),
+    ),
+    disagg(
+        "prefix-is-whole-prompt",
+        "a prompt is matched to its last token, and nothing is left for the sender",
+        node("_prefix", "self._aligned(job.prompt - 1)", "self._aligned(job.prompt)"),
+        events=("finish",),
+    ),
+    disagg(
         "tail-makes-room-for-full-only",
         "the SWA budget counts what the tree can give up, and only full slots are evicted (SGLang PRs 29662, 38634)",
         node(

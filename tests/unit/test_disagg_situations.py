@@ -14,7 +14,15 @@ from staleloc.sim.targets.builtin import BuiltinEngine
 
 PROFILE = next(profile for profile in BuiltinEngine.profiles if profile.features == ("disagg",))
 
-RARE = {"hole_outside_window", "resume_put_off", "aborted_retracted", "aborted_prebuilt"}
+RARE = {
+    "outgrown",
+    "clipped",
+    "fitted_with_prefix",
+    "hole_outside_window",
+    "resume_put_off",
+    "aborted_retracted",
+    "aborted_prebuilt",
+}
 
 
 def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
@@ -37,6 +45,7 @@ def test_what_a_node_without_tree_and_single_slots_can_reach() -> None:
     bare = replace(PROFILE, decode_tree=False, page_sizes=(4,))
     assert set(DISAGG_SITUATIONS) - set(possible([bare])) == {
         "prefix_fallback",
+        "fitted_with_prefix",
         "evicted_to_admit",
         "whole_preallocated",
     }

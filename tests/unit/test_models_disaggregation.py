@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from staleloc.models.budgets import budgets
 from staleloc.models.disaggregation import Accounts, Load, Room, Tokens, committed, qualifies, tail_length
 from staleloc.sim.targets.disagg import Rules
 
@@ -85,16 +86,16 @@ def test_a_pool_without_tail_counts_everything() -> None:
     """And has one budget, of the pool that has less."""
     plain = replace(NODE, uses_tail=False)
     assert plain.lengths(Job(21)) == Tokens(21, 21)
-    assert plain.budgets(EMPTY, NOBODY, resuming=False) == Tokens(32, 32)
-    assert NODE.budgets(EMPTY, NOBODY, resuming=False) == Tokens(64, 32)
+    assert budgets(plain, EMPTY, NOBODY, resuming=False) == Tokens(32, 32)
+    assert budgets(NODE, EMPTY, NOBODY, resuming=False) == Tokens(64, 32)
 
 
 def test_budgets_count_what_the_tree_can_give_up() -> None:
     """Each in its pool; the SWA pool only where the engine says so."""
     room = Room(full_free=8, full_evictable=12, swa_free=4, swa_evictable=8, swa_size=32)
-    assert NODE.budgets(room, NOBODY, resuming=False) == Tokens(20, 12)
+    assert budgets(NODE, room, NOBODY, resuming=False) == Tokens(20, 12)
     older = replace(NODE, rules=Rules(swa_evictable=False))
-    assert older.budgets(room, NOBODY, resuming=False) == Tokens(20, 4)
+    assert budgets(older, room, NOBODY, resuming=False) == Tokens(20, 4)
 
 
 def test_reserved_tokens_of_active_and_prebuilt_requests() -> None:
@@ -103,22 +104,22 @@ def test_reserved_tokens_of_active_and_prebuilt_requests() -> None:
     load = replace(NOBODY, active=3, prebuilt=2)
     # 30 of 32 SWA slots are used: 3 windows of 6 are full already, so decode adds nothing.
     full = Room(full_free=40, full_evictable=0, swa_free=2, swa_evictable=0, swa_size=32)
-    assert node.budgets(full, load, resuming=True) == Tokens(40 - 15 - 10, 2)
+    assert budgets(node, full, load, resuming=True) == Tokens(40 - 15 - 10, 2)
     # 10 are used: the three may grow by 8 to 18, the two by 2 to 12.
     some = replace(full, swa_free=22)
-    assert node.budgets(some, load, resuming=True) == Tokens(15, 22 - 8 - 2)
+    assert budgets(node, some, load, resuming=True) == Tokens(15, 22 - 8 - 2)
     # None is used: 15 and 10 tokens are less than the windows of 18 and 12.
     none = replace(full, swa_free=32)
-    assert node.budgets(none, load, resuming=True) == Tokens(15, 32 - 15 - 10)
+    assert budgets(node, none, load, resuming=True) == Tokens(15, 32 - 15 - 10)
     # Without a window nothing is reserved in the SWA pool.
-    assert replace(node, window=None).budgets(none, load, resuming=True) == Tokens(15, 32)
+    assert budgets(replace(node, window=None), none, load, resuming=True) == Tokens(15, 32)
 
 
 def test_retracted_requests_come_first() -> None:
     """What they are charged is kept back from new requests, and not from themselves."""
     load = replace(NOBODY, retracted=[Job(21, 3), Job(5, 1)])
-    assert NODE.budgets(EMPTY, load, resuming=False) == Tokens(64 - 24 - 8, 32 - 8 - 8)
-    assert NODE.budgets(EMPTY, load, resuming=True) == Tokens(64, 32)
+    assert budgets(NODE, EMPTY, load, resuming=False) == Tokens(64 - 24 - 8, 32 - 8 - 8)
+    assert budgets(NODE, EMPTY, load, resuming=True) == Tokens(64, 32)
 
 
 def test_the_longest_running_request_can_go_on() -> None:
@@ -126,8 +127,8 @@ def test_the_longest_running_request_can_go_on() -> None:
     running = [Job(8, outputs=1, most=30), Job(6, outputs=2, most=2)]
     load = replace(NOBODY, running=running, active=2)
     # Full: 8 + 30 - (9 + 8). SWA: the tail of 8 with window 6 is 8, of 6 it is 6: 8 + 30 - (9 + 8).
-    assert NODE.budgets(EMPTY, load, resuming=False) == Tokens(64 - 21, 32 - 21)
-    assert NODE.budgets(EMPTY, load, resuming=True) == Tokens(64, 32)
+    assert budgets(NODE, EMPTY, load, resuming=False) == Tokens(64 - 21, 32 - 21)
+    assert budgets(NODE, EMPTY, load, resuming=True) == Tokens(64, 32)
 
 
 def test_output_is_looked_ahead_to_a_limit() -> None:

@@ -5,15 +5,18 @@ A count that is too low lets in a request that does not fit; one that is too hig
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from staleloc.models.budgets import budget_terms
 from staleloc.models.decode_node import Stage
 from staleloc.models.disaggregation import Tokens
 from staleloc.sim.disagg.step import DisaggCheck, DisaggStep, locks_seen
 from staleloc.sim.divergence import Divergence
 
 __all__ = ["CHECK"]
+
+_POOLS = ("full", "SWA")
 
 
 class _Count(NamedTuple):
@@ -23,14 +26,28 @@ class _Count(NamedTuple):
     found: int
     expected: int
     lets_in: bool = False
+    terms: Mapping[str, int] | None = None
 
 
 def _run(step: DisaggStep) -> Divergence | None:
     for count in _counts(step):
         if count.found != count.expected:
             kind = "over-admission" if (count.found > count.expected) == count.lets_in else "starvation"
-            return step.diverges(kind, CHECK.name, f"{count.name} is {count.found}, expected {count.expected}")
+            what = f"{count.name} is {count.found}, expected {count.expected}"
+            return step.diverges(kind, CHECK.name, what, _sum(count))
     return None
+
+
+def _sum(count: _Count) -> str:
+    """What the expected number is made of, and which of it alone would explain the one that was found."""
+    if count.terms is None:
+        return ""
+    kept = {name: tokens for name, tokens in count.terms.items() if tokens}
+    parts = " ".join(f"{'-' if tokens < 0 else '+'} {abs(tokens)} {name}" for name, tokens in kept.items())
+    off = count.found - count.expected
+    alike = [f", as many as are {name}" for name, tokens in kept.items() if abs(tokens) == abs(off)]
+    hint = f"; the node has {abs(off)} too {'many' if off > 0 else 'few'}{alike[0]}" if alike else ""
+    return f"the budget is {parts.removeprefix('+ ') or 'nothing'}{hint}"
 
 
 def _counts(step: DisaggStep) -> Iterator[_Count]:
@@ -40,8 +57,9 @@ def _counts(step: DisaggStep) -> Iterator[_Count]:
     if not locks_seen(step.tree):
         return
     for resuming, purpose in ((False, "a round of preallocation"), (True, "requests that resume")):
-        budgets = world.accounts.budgets(step.room, world.load(), resuming)
-        yield from _pools(f"budget of {purpose}", node.raw_budgets(resuming), budgets, lets_in=True)
+        terms = budget_terms(world.accounts, step.room, world.load(), resuming)
+        for pool, found, made_of in zip(_POOLS, node.raw_budgets(resuming), terms, strict=True):
+            yield _Count(f"the {pool} budget of {purpose}", found, sum(made_of.values()), True, made_of)
 
 
 def _of_requests(step: DisaggStep) -> Iterator[_Count]:
@@ -61,9 +79,9 @@ def _of_requests(step: DisaggStep) -> Iterator[_Count]:
             yield _Count(name, node.raw_retractable(number), back, lets_in=True)
 
 
-def _pools(name: str, found: tuple[int, int], expected: Tokens, lets_in: bool = False) -> Iterator[_Count]:
-    for pool, actual, wanted in zip(("full", "SWA"), found, expected, strict=True):
-        yield _Count(f"the {pool} {name}", actual, wanted, lets_in)
+def _pools(name: str, found: tuple[int, int], expected: Tokens) -> Iterator[_Count]:
+    for pool, actual, wanted in zip(_POOLS, found, expected, strict=True):
+        yield _Count(f"the {pool} {name}", actual, wanted)
 
 
 CHECK = DisaggCheck("lengths", _run)

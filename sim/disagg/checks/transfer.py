@@ -62,8 +62,10 @@ def _never_had(step: DisaggStep) -> str | None:
 def _fault(step: DisaggStep, item: Preallocation) -> tuple[str, str] | None:
     size, prompt = step.world.config.page_size, step.world.job(item.request).prompt
     row = step.requests[item.request].row
-    if item.cached % size or item.cached > prompt:
+    if item.cached % size:
         return "misaligned", f"of {prompt} tokens has {item.cached} cached, and pages hold {size}"
+    if item.cached >= prompt:
+        return "out-of-bounds", f"of {prompt} tokens has {item.cached} cached, and nothing is left for the sender"
     if len(row) != prompt:
         return "out-of-bounds", f"got slots for {len(row)} tokens and has {prompt}"
     start = step.world.accounts.sent_from(prompt, item.cached)
