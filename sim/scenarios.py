@@ -30,7 +30,7 @@ class Scenario:
         kind: the divergence's class.
         diverges: targets on which the tape diverges.
         silent: targets on which it must not.
-        shows: what the divergence says there, with # for numbers; None if that is not kept.
+        shows: what the divergence says there, with # for numbers, each way it has; empty if that is not kept.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Scenario:
     kind: str
     diverges: Sequence[str]
     silent: Sequence[str]
-    shows: str | None = None
+    shows: Sequence[str] = ()
 
 
 @cache
@@ -60,8 +60,9 @@ def _read(name: str, tape: Tape) -> Scenario:
         diverges, silent = (tuple(map(str, known[key])) for key in ("diverges", "silent"))  # type: ignore[call-overload]
     except (KeyError, TypeError):
         raise TapeError(f"scenario {name} does not say incident, mechanism, class, diverges and silent") from None
-    shows = known.get("shows")
-    return Scenario(name, tape, incident, mechanism, kind, diverges, silent, None if shows is None else str(shows))
+    shows = known.get("shows", [])
+    ways = tuple(map(str, shows)) if isinstance(shows, list) else (str(shows),)
+    return Scenario(name, tape, incident, mechanism, kind, diverges, silent, ways)
 
 
 def find_scenario(name: str) -> Scenario | None:
@@ -75,14 +76,19 @@ def lookalike(tape: Tape, divergence: Divergence, target: str = "") -> Scenario 
     A hint for people, nothing is decided by it: two bugs may look alike.
     """
     shape, says = _shape(tape), plain(divergence.what)
-    of_kind = [it for it in scenarios() if it.kind == divergence.kind]
-    alike = [it for it in of_kind if _shape(it.tape) == shape]
-    return next(iter(alike + [it for it in of_kind if it.shows == says and target in it.diverges]), None)
+    alike = [it for it in scenarios() if it.kind == divergence.kind and _shape(it.tape) == shape]
+    alike += [it for it in scenarios() if says in it.shows and target in it.diverges]
+    return next((it for it in alike if _paged(it.tape) == _paged(tape)), next(iter(alike), None))
 
 
 def plain(text: str) -> str:
     """A divergence's words without its numbers, which differ from tape to tape."""
     return _NUMBER.sub("#", text)
+
+
+def _paged(tape: Tape) -> bool:
+    """Whether pages hold more than one token: much code is another one then."""
+    return tape.config.page_size > 1
 
 
 def _shape(tape: Tape) -> tuple[object, ...]:

@@ -15,14 +15,15 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     small = tuple(size for size in profile.page_sizes if 1 < size < 16)
     size = choices.pick(small) if small and choices.chance(70) else choices.pick(profile.page_sizes)
     window = choices.pick((1, max(1, size - 1), size, size, size + 1, 2 * size, 2 * size, 8 * size))
-    if choices.chance(3):  # room for all that admission looks ahead
+    narrow = choices.chance(25)
+    if choices.chance(5):  # room for all that admission looks ahead
         size = max(it for it in profile.page_sizes if it <= 16)
         full_pages = swa_pages = (CLIP_NEW_TOKENS + choices.pick((512, 1024))) // size
     else:
         full_pages = choices.pick({1: (12, 16, 24, 32), 2: (8, 12, 16, 24)}.get(size, (4, 6, 8, 12)))
         tails = choices.pick((1, 2, 3)) * (window // size + 2) if size > 1 else full_pages // 2
         swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
-        if choices.chance(15):  # no room for a whole window
+        if narrow:  # no room for a whole window
             swa_pages = min(swa_pages, max(2, window // size))
     return Config(
         level="engine",
@@ -36,8 +37,8 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
         features=profile.features,
-        reserved_decode=min(choices.pick((0, 1, 2, size, 2 * size)), full_pages * size // 6),
-        decode_tree=profile.decode_tree and choices.chance(50),
+        reserved_decode=min(choices.pick((1 if narrow else 0, 1, 2, size, 2 * size)), full_pages * size // 6),
+        decode_tree=profile.decode_tree and choices.chance(75 if narrow else 50),
     )
 
 

@@ -70,7 +70,7 @@ SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
         256,
         {
             "PR 25805, tail over recycled pages": ("alias", "owners"),
-            "PR 28085, evicted length of a tail": ("wrong-mapping", "transfer"),
+            "PR 28085, evicted length of a tail": ("wrong-mapping", "evicted"),
             "PR 33794, tail charged in tokens": ("over-admission", "over-admission"),
         },
     ),
@@ -103,7 +103,7 @@ def test_the_double_free_is_gone_with_its_fix(available: Callable[[str], Release
     """On 0.5.12.post1 the same tapes show no page with two owners, and none that is free and owned (PR 25805)."""
     available("sglang==0.5.12.post1")
     found = Campaign("sglang==0.5.12.post1", 0, Budget(tapes=256), workers=2, scope=DECODE).run().found
-    assert {one.divergence.check for one in found} == {"transfer", "over-admission"}
+    assert {one.divergence.check for one in found} == {"evicted", "over-admission"}
 
 
 def test_a_node_without_known_bugs_is_silent(available: Callable[[str], Release]) -> None:

@@ -12,10 +12,12 @@ from staleloc.sim.disagg.checks import DISAGG_CHECKS
 from staleloc.sim.disagg.drive import drive_disagg
 from staleloc.sim.disagg.events import Enqueue, Preallocate, Resume, Retract, Start, Transfer
 from staleloc.sim.engine.checks import ENGINE_CHECKS
-from staleloc.sim.engine.events import Abort, Decode
+from staleloc.sim.engine.events import Abort, Decode, Finish
 from staleloc.sim.events import Event
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.builtin.decode_jobs import Job
+from staleloc.sim.targets.builtin.tree_nodes import Node
 from staleloc.sim.targets.disagg import OverAdmission, Preallocated, Preallocation, Queues
 from staleloc.sim.targets.engine import RequestView
 
@@ -30,8 +32,28 @@ GROWN = (
     Decode((0,), 1), Retract(0), Decode((1,), 1), Resume(),
 )  # fmt: skip
 
-
 OVERTAKEN = (*PLACED, Enqueue(1, (1,) * 24, 1), Enqueue(2, (1,) * 4, 1), Preallocate())
+
+
+TREE = (("decode_tree", True), ("window", 8), ("swa_size", 32))
+TIGHT = (
+    Enqueue(0, (1,) * 8, 2), Enqueue(2, (2,) * 16, 2), Preallocate(), Transfer(0, 96, 1), Transfer(2, 96, 1), Start(),
+    Enqueue(1, (1,) * 12, 2), Preallocate(),
+)  # fmt: skip
+AGAIN = (
+    Enqueue(0, (1,) * 12, 2), Preallocate(), Transfer(0, 96, 1), Start(), Finish(0), Enqueue(1, (1,) * 12, 2),
+    Preallocate(),
+)  # fmt: skip
+
+
+class LooksForNoPrefix(BuiltinEngine):
+    def _prefix(self, job: Job) -> Node:
+        return self._tree.root
+
+
+class MatchesWhole(BuiltinEngine):
+    def _prefix(self, job: Job) -> Node:
+        return self._tree.match(job.tokens[: self._aligned(job.prompt)]).device_node
 
 
 class LetsTheLastInFirst(BuiltinEngine):
@@ -214,6 +236,9 @@ CASES: dict[str, list[Case]] = {
         Case(TellsPartOfAPage, "misaligned", "has 1 cached", PLACED),
         Case(TailAPageShort, "out-of-bounds", "has no SWA slots for tokens that are sent", PLACED),
         Case(TellsFullPages, "wrong-mapping", "is told as SWA pages [2, 3], and its row names [1, 2]", PLACED),
+        Case(MatchesWhole, "out-of-bounds", "of 12 tokens has 12 cached, and nothing is left", AGAIN, TREE),
+    ],
+    "evicted": [
         Case(ForgetsEvicted, "wrong-mapping", "says that 0 tokens have no SWA slot, and neither has token 0", PLACED),
     ],
     "masks": [
@@ -231,6 +256,7 @@ CASES: dict[str, list[Case]] = {
     "starvation": [
         Case(AcceptsNone, "starvation", "10 tokens was rejected", PLACED[:1]),
         Case(AdmitsNone, "starvation", "request 0 waits", PLACED),
+        Case(LooksForNoPrefix, "starvation", "request 1 waits, 8 tokens of it cached: it asks for 6 full", TIGHT, TREE),
         Case(LetsTheLastInFirst, "starvation", "request 2 was let in before request 1", OVERTAKEN),
         Case(ResumesNone, "starvation", "request 0 stays retracted", RESUMED),
     ],
@@ -273,6 +299,23 @@ def test_every_check_fires_here_or_at_the_engine_level() -> None:
     """A check that nothing fires could be dropped unseen."""
     own = [check.name for check in DISAGG_CHECKS if check not in ENGINE_CHECKS]
     assert sorted(own) == sorted(CASES)
+
+
+def test_a_budget_says_what_it_is_made_of() -> None:
+    """And which of its terms alone would explain the difference."""
+
+    class ForgetsRetracted(BuiltinEngine):
+        def raw_budgets(self, resuming: bool) -> tuple[int, int]:
+            full, swa = super().raw_budgets(resuming)
+            return full, swa if resuming else swa + 8 * len(self._jobs.retracted)
+
+    divergence = drive_disagg(Tape(CONFIG, RETRACTED), ForgetsRetracted()).divergence
+    assert divergence is not None
+    assert divergence.what == "the SWA budget of a round of preallocation is 16, expected 8"
+    assert divergence.sentence == (
+        "the budget is 16 free - 8 kept for retracted requests; the node has 8 too many, as many as are kept for "
+        "retracted requests"
+    )
 
 
 def test_a_window_that_was_not_copied_is_seen_as_soon_as_it_is_gone() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staleloc.sim.disagg.checks import lengths, masks, over_admission, queues, starvation, transfer
+from staleloc.sim.disagg.checks import evicted, lengths, masks, over_admission, queues, starvation, transfer
 from staleloc.sim.disagg.step import DisaggCheck
 from staleloc.sim.engine.checks import eviction, locks, owners, refusal, rows, structure, values
 from staleloc.sim.engine.step import EngineCheck
@@ -15,6 +15,7 @@ DISAGG_CHECKS: tuple[DisaggCheck | EngineCheck, ...] = (
     owners.CHECK,
     masks.CHECK,
     transfer.CHECK,
+    evicted.CHECK,
     values.CHECK,
     rows.CHECK,
     locks.CHECK,
