@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from staleloc.models.decode_node import DecodeWorld
@@ -11,10 +12,9 @@ from staleloc.sim.disagg.notice import Noticer
 from staleloc.sim.disagg.play import DISAGG_PLAY
 from staleloc.sim.disagg.step import DisaggStep, step_of
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.engine.drive import drive_steps, with_scene
+from staleloc.sim.engine.drive import drive_steps, judged
 from staleloc.sim.engine.step import EngineCheck
 from staleloc.sim.events import Event
-from staleloc.sim.patience import PASSED_ON
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.disagg import DisaggTarget
 from staleloc.sim.verdict import Verdict
@@ -34,24 +34,7 @@ def drive_disagg(tape: Tape, target: DisaggTarget) -> Verdict:
 
     def play(index: int, event: Event) -> tuple[DisaggStep, Divergence | None]:
         step = step_of(index, event, world, target)
-        return step, _play(step, noticer)
+        checks = cast(Sequence[EngineCheck], DISAGG_CHECKS)
+        return step, judged(step, DISAGG_PLAY, checks, noticer.look, failure)
 
     return drive_steps(tape, world, play)
-
-
-def _play(step: DisaggStep, noticer: Noticer) -> Divergence | None:
-    step.effect = step.event
-    try:
-        if not DISAGG_PLAY[type(step.event)](step, step.event):
-            step.effect = None
-            return None
-        noticer.look(step)
-        for check in DISAGG_CHECKS:
-            divergence = check.run(step)
-            if divergence is not None:
-                return with_scene(step, cast(EngineCheck, check), divergence)
-    except PASSED_ON:
-        raise
-    except BaseException as error:
-        return failure(step, error)
-    return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from staleloc.models.engine import EngineWorld
 from staleloc.sim.crash import crash
@@ -19,7 +20,10 @@ from staleloc.sim.tape import Tape
 from staleloc.sim.targets.engine import EngineTarget
 from staleloc.sim.verdict import Verdict
 
-__all__ = ["drive_engine", "drive_steps", "with_scene"]
+__all__ = ["drive_engine", "drive_steps", "judged"]
+
+
+Step = TypeVar("Step", bound=EngineStep)
 
 
 def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
@@ -34,7 +38,7 @@ def drive_engine(tape: Tape, target: EngineTarget) -> Verdict:
 
     def play(index: int, event: Event) -> tuple[EngineStep, Divergence | None]:
         step = EngineStep(index, event, world, target)
-        return step, _play(step, noticer)
+        return step, judged(step, PLAYS, ENGINE_CHECKS, noticer.look)
 
     return drive_steps(tape, world, play)
 
@@ -63,7 +67,7 @@ def drive_steps(
     return Verdict(divergence, events, +world.seen, taken if taken != tape.events else None, events - len(taken))
 
 
-def with_scene(step: EngineStep, check: EngineCheck, found: Divergence) -> Divergence:
+def _with_scene(step: EngineStep, check: EngineCheck, found: Divergence) -> Divergence:
     """A divergence with the state for people; without if that is so broken that it cannot be looked at, which is no
     other bug."""
     try:
@@ -72,19 +76,36 @@ def with_scene(step: EngineStep, check: EngineCheck, found: Divergence) -> Diver
         return found
 
 
-def _play(step: EngineStep, noticer: Noticer) -> Divergence | None:
+def _crash(step: EngineStep, error: BaseException) -> Divergence:
+    return crash(error, step.index, step.event)
+
+
+def judged(
+    step: Step,
+    plays: Mapping[type[Event], Callable[[Step, Any], bool]],
+    checks: Sequence[EngineCheck],
+    look: Callable[[Step], None],
+    failure: Callable[[Step, BaseException], Divergence] = _crash,
+) -> Divergence | None:
+    """Play a step's event, if it applies, and ask each check in turn.
+
+    Args:
+        plays: event type -> play it, if it applies.
+        look: counts the situations that the event brought about.
+        failure: what an exception out of the target is.
+    """
     step.effect = step.event
     try:
-        if not PLAYS[type(step.event)](step, step.event):
+        if not plays[type(step.event)](step, step.event):
             step.effect = None
             return None
-        noticer.look(step)
-        for check in ENGINE_CHECKS:
+        look(step)
+        for check in checks:
             divergence = check.run(step)
             if divergence is not None:
-                return with_scene(step, check, divergence)
+                return _with_scene(step, check, divergence)
     except PASSED_ON:
         raise
     except BaseException as error:
-        return crash(error, step.index, step.event)
+        return failure(step, error)
     return None
