@@ -16,6 +16,8 @@ __all__ = ["Scenario", "find_scenario", "lookalike", "plain", "scenarios"]
 
 _NUMBER = re.compile(r"\d+")
 
+_TOKENS = re.compile(r"\[(\.\.\. )?#( #)*\]")
+
 _FORWARDS = frozenset({"begin_forward", "end_forward"})
 
 
@@ -77,13 +79,13 @@ def lookalike(tape: Tape, divergence: Divergence, target: str = "") -> Scenario 
     """
     shape, says = _shape(tape), plain(divergence.what)
     alike = [it for it in scenarios() if it.kind == divergence.kind and _shape(it.tape) == shape]
-    alike += [it for it in scenarios() if says in it.shows and target in it.diverges]
+    alike += [it for it in scenarios() if says in map(plain, it.shows) and target in it.diverges]
     return next((it for it in alike if _paged(it.tape) == _paged(tape)), next(iter(alike), None))
 
 
 def plain(text: str) -> str:
-    """A divergence's words without its numbers, which differ from tape to tape."""
-    return _NUMBER.sub("#", text)
+    """A divergence's words without its numbers, which differ from tape to tape, and whatever tokens it shows as one."""
+    return _TOKENS.sub("[#]", _NUMBER.sub("#", text))
 
 
 def _paged(tape: Tape) -> bool:
