@@ -84,11 +84,12 @@ def _said(command: list[str]) -> str | None:
 def markdown(found: dict[str, Any]) -> str:
     """The same for people."""
     machine, timing = found["machine"], found["timing"]
+    real = machine["card"] is not None
     parts = [
         f"# {machine['card'] or 'both sides on the CPU'}",
         f"torch {machine['torch']}, CUDA {machine['cuda']}, driver {machine['driver']}, Python {machine['python']}, "
         f"commit {machine['commit']}; `{found['command']}`, {found['seconds']} s",
-        "## The same tapes on virtual and on real graphs",
+        f"## The same tapes on virtual graphs and on {'real ones' if real else 'virtual ones again'}",
         f"{found['tapes']} of {found['asked']} tapes, {found['events']} events, {found['forwards']} forwards, "
         f"{found['locs']} locs: **{found['different']} differences**, {len(found['deaths'])} workers died.",
         _table(
@@ -107,11 +108,11 @@ def markdown(found: dict[str, Any]) -> str:
     parts += ["## What caching saves"]
     if "error" in timing:
         return "\n\n".join([*parts, f"```\n{timing['error']}\n```"]) + "\n"
-    stale = timing["stale"]
+    stale, graph = timing["stale"], "captured" if real else "virtual graph"
     parts += [
         f"{timing['layers']} layers, a table of {timing['slots']} slots. Microseconds a step.",
         _table(
-            ("batch", "eager, each layer", "eager, once", "ratio", "captured, each layer", "captured, once", "ratio"),
+            ("batch", "eager, each layer", "eager, once", "ratio", f"{graph}, each layer", f"{graph}, once", "ratio"),
             [
                 (
                     row["batch"],
