@@ -35,6 +35,7 @@ class DecodeRequest(Request):
         cached: prompt tokens that were in the tree when it got its slots.
         received: full pages the sender has written since.
         full, swa: the pages the sender was told.
+        held: for each token with KV, whether it had an SWA slot when the request was retracted last.
     """
 
     most: int = 1
@@ -43,6 +44,7 @@ class DecodeRequest(Request):
     received: int = 0
     full: tuple[int, ...] = field(default=())
     swa: tuple[int, ...] = field(default=())
+    held: tuple[bool, ...] = field(default=())
 
     @property
     def outputs(self) -> int:

@@ -80,21 +80,22 @@ class Noticer:
             self._world.saw("full_exhausted" if asked.full > left.full else "swa_exhausted")
 
     def _retracted(self, step: DisaggStep) -> None:
-        for number, mask in step.saved.items():
+        retracted = self._world.queues[Stage.RETRACTED]
+        for number in retracted:
             if number in self._starts:
                 continue
+            held = self._world.job(number).held
             self._world.saw("retracted")
-            if len(mask) % self._world.config.page_size:
+            if len(held) % self._world.config.page_size:
                 self._world.saw("retracted_inside_page")
-            if len(set(mask)) == 2:
+            if len(set(held)) == 2:
                 self._world.saw("saved_partial_mask")
-            self._starts[number] = mask.index(True) if True in mask else len(mask)
-        for number in set(self._starts) - set(step.saved) - set(step.resumed or ()):
+            self._starts[number] = held.index(True) if True in held else len(held)
+        for number in set(self._starts) - set(retracted) - set(step.resumed or ()):
             del self._starts[number]
 
     def _resumed(self, step: DisaggStep, number: int) -> None:
-        assert step.before is not None
-        held, row = step.before.saved[number], step.requests[number].row
+        held, row = self._world.job(number).held, step.requests[number].row
         mapped = [step.mapping[loc] > 0 for loc in row]
         if len(set(mapped)) == 2:
             self._world.saw("loaded_partial_mask")

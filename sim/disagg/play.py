@@ -130,9 +130,11 @@ def _retract(step: DisaggStep, event: de.Retract) -> bool:
     if step.world.stage(event.request) is not Stage.RUNNING:
         return False
     step.before = Before.of(step.node)
+    world, config, request = step.world, step.world.config, step.world.job(event.request)
+    row = step.before.requests[event.request].row[: request.computed]
+    request.held = tuple(step.before.mapping[loc] > 0 for loc in row)
     step.node.retract(event.request)
-    world, config = step.world, step.world.config
-    if world.accounts.rejects(world.job(event.request), config.full_size, config.swa_size):
+    if world.accounts.rejects(request, config.full_size, config.swa_size):
         world.leave(event.request, aborted=True)  # nothing could resume it
         world.saw("outgrown")
     else:
@@ -143,7 +145,7 @@ def _retract(step: DisaggStep, event: de.Retract) -> bool:
 def _resume(step: DisaggStep, _event: de.Resume) -> bool:
     if not step.world.queues[Stage.RETRACTED]:
         return False
-    step.before = Before.of(step.node)
+    step.before = Before.of(step.node, len(step.world.config.layers))
     step.queue = tuple(step.world.queues[Stage.RETRACTED])
     step.resumed = step.node.resume()
     for number in step.resumed:

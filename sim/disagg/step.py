@@ -29,11 +29,13 @@ class Before:
     requests: dict[int, RequestView]
     mapping: list[int]
     saved: dict[int, tuple[bool, ...]]
+    contents: list[Rows] = field(default_factory=list)
 
     @classmethod
-    def of(cls, node: DisaggTarget) -> Before:
-        """The state as it is now."""
-        return cls(node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved())
+    def of(cls, node: DisaggTarget, layers: int = 0) -> Before:
+        """The state as it is now, with the rows of the first `layers` layers."""
+        contents = [node.raw_contents(layer) for layer in range(layers)]
+        return cls(node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved(), contents)
 
 
 @dataclass
@@ -63,11 +65,6 @@ class DisaggStep(EngineStep):
     def queues(self) -> Queues:
         """Where each request stands after the event."""
         return self.node.raw_queues()
-
-    @cached_property
-    def saved(self) -> dict[int, tuple[bool, ...]]:
-        """The masks of the copies after the event."""
-        return self.node.raw_saved()
 
     @cached_property
     def room(self) -> Room:

@@ -240,7 +240,8 @@ class DisaggTarget(Protocol):
         preallocation (``_swa_aware_allocatable_token_budgets``). Twice the one budget where no tail is used."""
 
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
-        """Retracted request -> for each token of its copy, whether the copy holds an SWA row."""
+        """Retracted request -> for each token of its copy, whether the copy says that it holds an SWA row. It is left
+        out where the copy does not say so in a way that is known: reports show it, no verdict depends on it."""
 
     def raw_tree(self) -> list[NodeView]:
         """See `EngineTarget.raw_tree`; empty without a tree."""

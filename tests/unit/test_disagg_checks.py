@@ -110,9 +110,19 @@ class ForgetsEvicted(BuiltinEngine):
         return {number: replace(view, evicted=0) for number, view in super().raw_requests().items()}
 
 
-class ClaimsToHoldAll(BuiltinEngine):
+class FillsAHole(BuiltinEngine):
+    def resume(self) -> list[int]:
+        resumed = super().resume()
+        for running in map(self._requests.__getitem__, resumed):
+            slots = self.set_mapping(running.locs(0, 4))
+            self.receive(1, slots, [7] * 4)
+            running.evicted = 0
+        return resumed
+
+
+class KeepsTheMaskUpsideDown(BuiltinEngine):
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
-        return {number: (True,) * len(mask) for number, mask in super().raw_saved().items()}
+        return {number: tuple(not bit for bit in mask) for number, mask in super().raw_saved().items()}
 
 
 class RestoresBackwards(BuiltinEngine):
@@ -242,7 +252,8 @@ CASES: dict[str, list[Case]] = {
         Case(ForgetsEvicted, "wrong-mapping", "says that 0 tokens have no SWA slot, and neither has token 0", PLACED),
     ],
     "masks": [
-        Case(ClaimsToHoldAll, "mask-asymmetry", "says it holds SWA rows xxxxxxxxxxx", RETRACTED),
+        Case(FillsAHole, "mask-asymmetry", "0 of request 0 had no SWA slot when it was copied, and layer 1", RESUMED),
+        Case(CopiesNoWindow, "mask-asymmetry", "token 4 of request 0 was held and is mapped", RESUMED),
         Case(RestoresBackwards, "mask-asymmetry", "was held and is mapped", RESUMED),
         Case(LosesTheWindow, "mask-asymmetry", "token 8 of request 0 is in the window, and was held", RESUMED),
     ],
@@ -318,8 +329,15 @@ def test_a_budget_says_what_it_is_made_of() -> None:
     )
 
 
-def test_a_window_that_was_not_copied_is_seen_as_soon_as_it_is_gone() -> None:
-    """By the mask, which says what was mapped before."""
-    divergence = drive_disagg(Tape(CONFIG, RETRACTED), CopiesNoWindow()).divergence
+def test_how_a_copy_keeps_its_mask_is_its_own_business() -> None:
+    """A mask that is saved and read upside down restores the same rows."""
+    assert drive_disagg(Tape(CONFIG, RESUMED), KeepsTheMaskUpsideDown()).divergence is None
+
+
+def test_a_copy_that_leaves_rows_out_is_told_by_its_mask() -> None:
+    """The mask is a hint at the cause, and the report says how to read it."""
+    divergence = drive_disagg(Tape(CONFIG, RESUMED), CopiesNoWindow()).divergence
     assert divergence is not None
-    assert (divergence.kind, divergence.check) == ("mask-asymmetry", "masks")
+    assert divergence.sentence == (
+        "the copy's mask is ........xxx, and ....xxxxxxx was mapped (x: the token has an SWA row)"
+    )

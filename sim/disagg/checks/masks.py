@@ -1,75 +1,88 @@
-"""Masks: a CPU copy holds the SWA rows that were mapped, and gives back those that are mapped now.
+"""Masks: what had an SWA slot when a request was retracted, and has one when it resumes, comes back; nothing else does.
 
-For each position: was it held, is it mapped, was it restored, and does the next forward read it?
+For each position: was it held, is it mapped, was it restored, and does the next forward read it? What was held is what
+was mapped, and what was restored is what the slots hold: how a copy keeps its mask is the engine's own business.
 """
 
 from __future__ import annotations
 
-from staleloc.sim.disagg.events import Retract
+from collections.abc import Iterator
+
 from staleloc.sim.disagg.step import DisaggCheck, DisaggStep
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.targets.base import V_MARK, Rows
 
 __all__ = ["CHECK"]
 
 
 def _run(step: DisaggStep) -> Divergence | None:
-    if isinstance(step.event, Retract):
-        if step.event.request not in step.world.requests:
-            return None
-        return _copied(step, step.event.request)
     for number in step.resumed or ():
-        found = _loaded(step, number)
-        if found is not None:
-            return found
+        for what, why in _faults(step, number):
+            what = f"token {what}"
+            return step.diverges("mask-asymmetry", CHECK.name, what, _hint(step, number) or why)
     return None
 
 
-def _copied(step: DisaggStep, number: int) -> Divergence | None:
-    """The mask says which tokens had an SWA slot."""
-    assert step.before is not None
-    row = step.before.requests[number].row[: step.world.job(number).computed]
-    held = tuple(step.before.mapping[loc] > 0 for loc in row)
-    mask = step.saved.get(number, ())
-    if mask == held:
-        return None
-    what = f"the copy of request {number} says it holds SWA rows {_bits(mask)}, and the slots were mapped {_bits(held)}"
-    return step.diverges("mask-asymmetry", CHECK.name, what)
-
-
-def _loaded(step: DisaggStep, number: int) -> Divergence | None:
-    """What is held and mapped was restored; what the next forward reads is both."""
-    assert step.before is not None
+def _faults(step: DisaggStep, number: int) -> Iterator[tuple[str, str]]:
+    """What is wrong with one resumed request, and what that means."""
     world, row = step.world, step.requests[number].row
-    start, stop = world.job(number).window(world.config.window)
-    held = step.before.saved.get(number, ())
-    sent = world.accounts.sent_from(world.job(number).prompt, world.job(number).cached)
-    for position in range(sent, min(stop, len(held), len(row))):  # a row before was never written
-        slot = step.mapping[row[position]]
-        what = f"token {position} of request {number}"
-        if held[position] and slot:
-            layer = _unrestored(step, number, position, slot)
-            if layer is not None:
-                what += f" was held and is mapped to SWA slot {slot}, and layer {layer} there holds"
-                wanted = world.name(world.row_tags(number, position, position + 1, layer)[0])
-                what += f" {world.name(step.contents[layer].keys[slot])}, expected {wanted}"
-                return step.diverges("mask-asymmetry", CHECK.name, what, "a row was restored to another position")
-        elif position >= start:
-            what += f" is in the window, and was {'held' if held[position] else 'not held'}, and is "
-            what += "mapped" if slot else "not mapped"
-            return step.diverges("mask-asymmetry", CHECK.name, what, "the next forward reads a row nobody restored")
-    return None
+    job = world.job(number)
+    start, stop = job.window(world.config.window)
+    sent = world.accounts.sent_from(job.prompt, job.cached)  # a row before was never written
+    for position in range(min(stop, len(job.held), len(row))):
+        held, slot = job.held[position], step.mapping[row[position]]
+        who = f"{position} of request {number}"
+        if not held and slot:
+            written = _overwritten(step, slot)
+            if written:
+                yield f"{who} had no SWA slot when it was copied, and {written}", "no copy can hold that row"
+        if held and slot and position >= sent:
+            lost = _unrestored(step, number, position, slot)
+            if lost:
+                yield f"{who} was held and is mapped to SWA slot {slot}, {lost}", "it is not in its place again"
+        elif position >= max(start, sent):
+            was, now = "held" if held else "not held", "mapped" if slot else "not mapped"
+            yield f"{who} is in the window, and was {was}, and is {now}", "the next forward reads a row nobody restored"
 
 
-def _unrestored(step: DisaggStep, number: int, position: int, slot: int) -> int | None:
-    """The first SWA layer whose row is not the token's."""
+def _unrestored(step: DisaggStep, number: int, position: int, slot: int) -> str:
+    """The first SWA layer whose row is not the token's, and what is there."""
+    world = step.world
+    for layer, swa in enumerate(world.swa_layers):
+        (tag,) = world.row_tags(number, position, position + 1, layer)
+        found = _row(step.contents[layer], slot)
+        if swa and found not in ((tag, None), (tag, tag + V_MARK)):
+            there = found[0] if found[0] != tag else found[1] - V_MARK if found[1] is not None else 0
+            return f"and layer {layer} there holds {world.name(there)}, expected {world.name(tag)}"
+    return ""
+
+
+def _overwritten(step: DisaggStep, slot: int) -> str:
+    """The first SWA layer in which the event wrote a slot."""
+    assert step.before is not None
     for layer, swa in enumerate(step.world.swa_layers):
-        if swa and step.contents[layer].keys[slot] != step.world.row_tags(number, position, position + 1, layer)[0]:
-            return layer
-    return None
+        before, after = _row(step.before.contents[layer], slot), _row(step.contents[layer], slot)
+        if swa and before != after:
+            held = step.world.name(before[0])
+            return f"layer {layer} of its SWA slot {slot} held {held} and now holds {step.world.name(after[0])}"
+    return ""
+
+
+def _row(rows: Rows, slot: int) -> tuple[int, int | None]:
+    return rows.keys[slot], None if rows.values is None else rows.values[slot]
+
+
+def _hint(step: DisaggStep, number: int) -> str:
+    """Where the copy shows its mask and that is not what was mapped, that may be the cause."""
+    assert step.before is not None
+    mask, held = step.before.saved.get(number, ()), step.world.job(number).held
+    if not mask or mask == held:
+        return ""
+    return f"the copy's mask is {_bits(mask)}, and {_bits(held)} was mapped (x: the token has an SWA row)"
 
 
 def _bits(mask: tuple[bool, ...]) -> str:
-    return "".join("x" if bit else "." for bit in mask) or "(none)"
+    return "".join("x" if bit else "." for bit in mask)
 
 
 CHECK = DisaggCheck("masks", _run)

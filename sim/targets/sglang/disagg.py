@@ -215,7 +215,8 @@ class DisaggDriver(EngineDriver):
 
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
         """See `DisaggTarget.raw_saved`."""
-        return {int(entry.rid): self.node.saved(entry) for entry in self.node.prealloc.retracted_queue}
+        masks = {int(entry.rid): self.node.saved(entry) for entry in self.node.prealloc.retracted_queue}
+        return {request: mask for request, mask in masks.items() if mask is not None}
 
     def raw_tree(self) -> list[NodeView]:
         """See `EngineTarget.raw_tree`."""

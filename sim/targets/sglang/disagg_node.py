@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from staleloc.models.config import Config
 from staleloc.sim.targets.disagg import MAX_REQUESTS, OverAdmission
 from staleloc.sim.targets.sglang import disagg_stand_ins as stand_ins
@@ -186,13 +188,13 @@ class DecodeNode:
         return int(full), int(swa)
 
     @staticmethod
-    def saved(request: Any) -> tuple[bool, ...]:
-        """For each token of a retracted request's copy, whether it has an SWA row."""
+    def saved(request: Any) -> tuple[bool, ...] | None:
+        """For each token of a retracted request's copy, whether it says that it has an SWA row; None if it does not."""
         record = vars(request).get("kv")
         backup = getattr(record, "retraction_backup", None) or vars(request).get("retraction_backup")
-        copy = backup.cpu_tensors if backup is not None else request.kv_cache_cpu
-        mask: list[bool] = copy["swa_mask"].tolist()
-        return tuple(mask) if copy["swa"] is not None else (False,) * len(mask)
+        copy = getattr(backup, "cpu_tensors", None) or vars(request).get("kv_cache_cpu")
+        mask = copy.get("swa_mask") if isinstance(copy, dict) else None
+        return tuple(map(bool, mask.tolist())) if isinstance(mask, torch.Tensor) else None
 
     def abort(self, request: Any) -> bool:
         """Take a request out of whatever queue holds it, as ``abort_request`` does.
