@@ -100,6 +100,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
         *((name, words[not getattr(profile, name)]) for name, words in _FLAGS.items()),
         *(("" if number else "events", line) for number, line in enumerate(listed)),
         *((f"no {kind}", reason) for kind, reason in sorted(profile.missing.items())),
+        *((f"never {situation}", reason) for situation, reason in sorted(profile.unreachable.items())),
     ]
 
 

@@ -77,35 +77,50 @@ _HOSTED = frozenset(
 def possible(profiles: Iterable[Profile]) -> list[str]:
     """Situations that a campaign over these profiles can reach, in the order in which they are listed."""
     known = list(profiles)
-    reachable = [name for name in SITUATIONS if any(_reachable(name, profile) for profile in known)]
-    engines = [profile for profile in known if profile.level == "engine" and "disagg" not in profile.features]
-    if engines:
-        hosted = any(profile.host for profile in engines)
-        reachable += [name for name in ENGINE_SITUATIONS if hosted or name not in _HOSTED]
-    captured = [profile for profile in engines if "graphs" in profile.features]
-    if captured:
-        hosted = any(profile.host for profile in captured)
-        reachable += [name for name in GRAPH_SITUATIONS if hosted or name not in _HOSTED]
-    nodes = [profile for profile in known if "disagg" in profile.features]
-    if nodes:
-        reachable += [name for name in DISAGG_SITUATIONS if any(_on_node(name, profile) for profile in nodes)]
+    reachable = [
+        name
+        for names, within in _LISTS
+        for name in names
+        if any(within(name, profile) and name not in profile.unreachable for profile in known)
+    ]
     return list(dict.fromkeys(reachable))
 
 
+def _in_cache(situation: str, profile: Profile) -> bool:
+    """Whether a cache driven this way call by call can come to it."""
+    if profile.level != "allocator":
+        return False
+    groups = (group.split() for group in _NEEDS.get(situation, ()))
+    also = _ALSO.get(situation)
+    return all(not profile.events.isdisjoint(group) for group in groups) and (also is None or also(profile))
+
+
+def _in_engine(situation: str, profile: Profile) -> bool:
+    """The same for an engine that computes its prompts."""
+    engine = profile.level == "engine" and "disagg" not in profile.features
+    return engine and (profile.host or situation not in _HOSTED)
+
+
+def _in_graphs(situation: str, profile: Profile) -> bool:
+    """The same for one that captures graphs."""
+    return "graphs" in profile.features and _in_engine(situation, profile)
+
+
 def _on_node(situation: str, profile: Profile) -> bool:
-    """Whether a decode node driven this way can come to it."""
+    """The same for a decode node."""
     needs: dict[str, bool] = {
         "prefix_fallback": profile.decode_tree,
         "fitted_with_prefix": profile.decode_tree,
         "evicted_to_admit": profile.decode_tree,
         "whole_preallocated": 1 in profile.page_sizes,
     }
-    return needs.get(situation, True)
+    return "disagg" in profile.features and needs.get(situation, True)
 
 
-def _reachable(situation: str, profile: Profile) -> bool:
-    if profile.level != "allocator":
-        return False
-    groups = (group.split() for group in _NEEDS.get(situation, ()))
-    also = _ALSO.get(situation)
-    return all(not profile.events.isdisjoint(group) for group in groups) and (also is None or also(profile))
+_LISTS: tuple[tuple[dict[str, str], Callable[[str, Profile], bool]], ...] = (
+    (SITUATIONS, _in_cache),
+    (ENGINE_SITUATIONS, _in_engine),
+    (GRAPH_SITUATIONS, _in_graphs),
+    (DISAGG_SITUATIONS, _on_node),
+)
+"""Situations, and whether a profile can come to one of them."""

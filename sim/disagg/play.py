@@ -82,12 +82,12 @@ def _send(step: DisaggStep, number: int, layer: int, start: int, pages: tuple[in
 
 
 def _start(step: DisaggStep, _event: de.Start) -> bool:
-    waiting = list(step.world.queues[Stage.WAITING])
-    if not waiting:
+    step.started = tuple(step.world.queues[Stage.WAITING])
+    if not step.started:
         return False
     step.node.start()
     merged = set(step.queues.running)
-    for number in waiting:
+    for number in step.started:
         step.world.move(number, Stage.RUNNING if number in merged else Stage.PREBUILT)
     return True
 

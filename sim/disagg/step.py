@@ -35,7 +35,9 @@ class Before:
     def of(cls, node: DisaggTarget, layers: int = 0) -> Before:
         """The state as it is now, with the rows of the first `layers` layers."""
         contents = [node.raw_contents(layer) for layer in range(layers)]
-        return cls(node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved(), contents)
+        return cls(
+            node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved(), contents
+        )
 
 
 @dataclass
@@ -50,6 +52,7 @@ class DisaggStep(EngineStep):
         accepted: whether the queue took it.
         round: what a round of preallocation came to.
         resumed: the requests that a round resumed, in order; None if it was none.
+        started: the requests that became a batch.
     """
 
     world: DecodeWorld
@@ -60,6 +63,7 @@ class DisaggStep(EngineStep):
     accepted: bool = False
     round: Preallocated | None = None
     resumed: list[int] | None = None
+    started: tuple[int, ...] = ()
 
     @cached_property
     def queues(self) -> Queues:

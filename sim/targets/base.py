@@ -53,6 +53,7 @@ class Profile:
             device pool (SGLang's ``memory_pool_host`` asserts it up to 0.5.14).
         features: what is in play when it is driven this way; see `Config.features`.
         decode_tree: a decode node driven this way can keep a prefix tree; see `Config.decode_tree`.
+        unreachable: situation -> one line why this code never comes to it, whatever is played.
     """
 
     pool: str
@@ -70,6 +71,7 @@ class Profile:
     small_host: bool = False
     features: tuple[str, ...] = ()
     decode_tree: bool = False
+    unreachable: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class Rules:
         resumes_swa_anew: after each request that resumes the SWA budget is counted anew (from SGLang 0.5.19); otherwise
             what the request needed is taken off it.
         resumes_full_anew: the same for the full budget (from SGLang 0.5.21).
+        joins_at_once: a batch of started requests joins the running one before all else (SGLang, PR 19568).
     """
 
     whole_pages: bool = True
@@ -78,6 +79,7 @@ class Rules:
     adds_evictable: bool = False
     resumes_swa_anew: bool = False
     resumes_full_anew: bool = False
+    joins_at_once: bool = False
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,10 @@ class DisaggTarget(Protocol):
     def raw_budgets(self, resuming: bool) -> tuple[int, int]:
         """Full and SWA tokens that may be handed out now: when retracted requests are resumed, or in a round of
         preallocation (``_swa_aware_allocatable_token_budgets``). Twice the one budget where no tail is used."""
+
+    def raw_budgets_beside(self, requests: list[int]) -> tuple[int, int]:
+        """The same for a round of preallocation, if these requests, which have just been started, had not joined the
+        running batch yet. Only where `Rules.joins_at_once`."""
 
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
         """Retracted request -> for each token of its copy, whether the copy says that it holds an SWA row. It is left

@@ -18,7 +18,7 @@ from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.builtin.decode_jobs import Job
 from staleloc.sim.targets.builtin.tree_nodes import Node
-from staleloc.sim.targets.disagg import OverAdmission, Preallocated, Preallocation, Queues
+from staleloc.sim.targets.disagg import OverAdmission, Preallocated, Preallocation, Queues, Rules
 from staleloc.sim.targets.engine import RequestView
 
 CONFIG = Config(level="engine", features=("disagg",), policy="memo", page_size=4, full_size=32, swa_size=16, window=4)
@@ -212,6 +212,34 @@ class Counts(BuiltinEngine):
         return off_by_one
 
 
+class JoinsAtOnce(BuiltinEngine):
+    """What is started runs at once, as in a release."""
+
+    def rules(self) -> Rules:
+        return replace(super().rules(), joins_at_once=True)
+
+    def start(self) -> None:
+        super().start()
+        self._jobs.running += self._jobs.prebuilt
+        self._jobs.prebuilt.clear()
+
+    def raw_budgets_beside(self, requests: list[int]) -> tuple[int, int]:
+        running = self._jobs.running
+        self._jobs.running = [job for job in running if job.number not in requests]
+        self._jobs.prebuilt = self.beside([job for job in running if job.number in requests])
+        budgets = self.raw_budgets(resuming=False)
+        self._jobs.running, self._jobs.prebuilt = running, []
+        return budgets
+
+    def beside(self, started: list[Job]) -> list[Job]:
+        return started
+
+
+class ForgetsWhatJoins(JoinsAtOnce):
+    def beside(self, started: list[Job]) -> list[Job]:
+        return []
+
+
 def counting(name: str) -> type[BuiltinEngine]:
     return type(f"Counts_{name}", (Counts,), {"counts": name})
 
@@ -280,6 +308,9 @@ CASES: dict[str, list[Case]] = {
         Case(counting("raw_active"), "starvation", "the number of active requests is 1, expected 0", PLACED[:1]),
         Case(counting("raw_budgets"), "over-admission", "the SWA budget of a round of preallocation is 17", PLACED[:1]),
     ],
+    "prebuilt": [
+        Case(ForgetsWhatJoins, "over-admission", "of 1 the full budget is 20, expected 12", RUNNING[:4], RESERVING),
+    ],
 }  # fmt: skip
 """Check -> what fires it."""
 
@@ -304,6 +335,13 @@ def test_a_misbehaving_node_fires_its_check(check: str, case: Case) -> None:
 def test_no_check_fires_on_correct_code(check: str, case: Case) -> None:
     """The same tape on the node as it is."""
     assert drive_disagg(tape(case), BuiltinEngine()).divergence is None
+
+
+def test_a_node_whose_batches_join_at_once_is_right() -> None:
+    """It is asked what it would leave beside the batch, and counts it."""
+    events = (*RUNNING[:4], Enqueue(1, (1,) * 8, 1), Preallocate(), Transfer(1, 96, 1), Start(), Decode((0, 1), 1))
+    for reserved in (0, 1, 8):
+        assert drive_disagg(Tape(replace(CONFIG, reserved_decode=reserved), events), JoinsAtOnce()).divergence is None
 
 
 def test_every_check_fires_here_or_at_the_engine_level() -> None:

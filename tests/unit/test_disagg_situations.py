@@ -50,3 +50,10 @@ def test_what_a_node_without_tree_and_single_slots_can_reach() -> None:
         "whole_preallocated",
     }
     assert possible([PROFILE]) == list(DISAGG_SITUATIONS)
+
+
+def test_what_a_target_says_it_never_comes_to_is_not_waited_for() -> None:
+    """Unless it can also be driven in a way that does come to it."""
+    bare = replace(PROFILE, unreachable={"prefix_fallback": "no tail behind a prefix"})
+    assert set(DISAGG_SITUATIONS) - set(possible([bare])) == {"prefix_fallback"}
+    assert possible([bare, PROFILE]) == list(DISAGG_SITUATIONS)

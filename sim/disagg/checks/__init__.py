@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from staleloc.sim.disagg.checks import evicted, lengths, masks, over_admission, queues, starvation, transfer
+from staleloc.sim.disagg.checks import (
+    evicted,
+    lengths,
+    masks,
+    over_admission,
+    prebuilt,
+    queues,
+    starvation,
+    transfer,
+)
 from staleloc.sim.disagg.step import DisaggCheck
 from staleloc.sim.engine.checks import eviction, locks, owners, refusal, rows, structure, values
 from staleloc.sim.engine.step import EngineCheck
@@ -22,6 +31,7 @@ DISAGG_CHECKS: tuple[DisaggCheck | EngineCheck, ...] = (
     over_admission.CHECK,
     starvation.CHECK,
     lengths.CHECK,
+    prebuilt.CHECK,
     refusal.CHECK,
     eviction.CHECK,
 )

@@ -161,12 +161,16 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
     missing = {} if _restores_anywhere(root) else {"draft_slots": _NO_CALLER}
     if not tree:
         missing["evict"] = "the server refuses a prefix tree here with sliding-window models (up to 0.5.18)"
+    unreachable = {"aborted_prebuilt": "a started batch joins the running one at once (since PR 19568)"}
+    if tree:
+        unreachable["prefix_fallback"] = "behind a cached prefix too, only the tail gets SWA slots (PR 27770)"
     return replace(
         engine,
         features=("disagg",),
         decode_tree=tree,
         events=frozenset(kind.kind for kind in DISAGG_PLAY) - set(missing),
         missing=missing,
+        unreachable=unreachable,
         host=False,
     )
 

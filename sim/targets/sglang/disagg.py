@@ -213,6 +213,10 @@ class DisaggDriver(EngineDriver):
         """See `DisaggTarget.raw_budgets`."""
         return self.node.budgets(resuming)
 
+    def raw_budgets_beside(self, requests: list[int]) -> tuple[int, int]:
+        """See `DisaggTarget.raw_budgets_beside`."""
+        return self.node.budgets_beside([self.requests[request] for request in requests])
+
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
         """See `DisaggTarget.raw_saved`."""
         masks = {int(entry.rid): self.node.saved(entry) for entry in self.node.prealloc.retracted_queue}

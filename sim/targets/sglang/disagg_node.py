@@ -187,6 +187,17 @@ class DecodeNode:
         full, swa = queue._swa_aware_allocatable_token_budgets(**held)
         return int(full), int(swa)
 
+    def budgets_beside(self, started: list[Any]) -> tuple[int, int]:
+        """The budgets of a round of preallocation, were these running requests still a prebuilt batch of their own."""
+        scheduler = self.scheduler
+        together = scheduler.running_batch.reqs
+        scheduler.running_batch.reqs = [one for one in together if one not in started]
+        scheduler.last_batch = stand_ins.Started(started)
+        try:
+            return self.budgets(resuming=False)
+        finally:
+            scheduler.running_batch.reqs, scheduler.last_batch = together, None
+
     @staticmethod
     def saved(request: Any) -> tuple[bool, ...] | None:
         """For each token of a retracted request's copy, whether it says that it has an SWA row; None if it does not."""

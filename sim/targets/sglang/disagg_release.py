@@ -134,4 +134,5 @@ class DecodeRelease:
             adds_evictable=True,
             resumes_swa_anew="self._swa_tail_allocatable_token_budget(" in resumes,
             resumes_full_anew=resumes.count("self._allocatable_token_budgets(") > 1,
+            joins_at_once=True,
         )

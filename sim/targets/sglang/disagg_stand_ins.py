@@ -14,7 +14,7 @@ import torch
 
 from staleloc.sim.targets.sglang.leaves import Leaf
 
-__all__ = ["ANNOUNCED", "ARRIVED", "FAILED", "Manager", "leaves", "scheduler"]
+__all__ = ["ANNOUNCED", "ARRIVED", "FAILED", "Manager", "Started", "leaves", "scheduler"]
 
 ARRIVED = "Success"
 FAILED = "Failed"
@@ -182,6 +182,23 @@ class _Running:
         return len(self.reqs)
 
 
+class _Prebuilt:
+    """Stands for ``ForwardMode.PREBUILT``."""
+
+    @staticmethod
+    def is_prebuilt() -> bool:
+        return True
+
+
+class Started:
+    """Stands for a batch of started requests as the scheduler's last batch."""
+
+    forward_mode = _Prebuilt
+
+    def __init__(self, requests: list[Any]) -> None:
+        self.reqs = requests
+
+
 def scheduler(inserted: Callable[[Any], None], **facts: object) -> SimpleNamespace:
     """Stands for the scheduler: the queues ask it who runs and waits, and how the server is set up.
 
@@ -193,7 +210,7 @@ def scheduler(inserted: Callable[[Any], None], **facts: object) -> SimpleNamespa
     return SimpleNamespace(
         running_batch=_Running(),
         waiting_queue=[],
-        last_batch=None,  # a prebuilt batch joins the running one before the queues are asked again
+        last_batch=None,  # a prebuilt batch joins the running one before the queues are asked again (PR 19568)
         output_streamer=streamer,
         stream_output=streamer.stream_output,
         enable_priority_scheduling=False,
