@@ -9,6 +9,7 @@ from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
 from staleloc.sim.mutants.disagg_budgets_builtin import BUDGETS
 from staleloc.sim.mutants.disagg_builtin import COPIES, SLOTS
+from staleloc.sim.mutants.disagg_sglang import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.graphs_builtin import GRAPHS
@@ -34,7 +35,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
-        *(*SGLANG_TREES, *SGLANG_HOSTS),
+        *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
     )
 )
 """Every mutant by its name."""

@@ -6,6 +6,7 @@ around them is not there (`disagg_stand_ins`).
 
 from __future__ import annotations
 
+import dis
 import importlib
 import inspect
 import logging
@@ -29,6 +30,11 @@ _DISAGG = "sglang.srt.disaggregation"
 def _inner(method: Any, name: str) -> CodeType:
     """The code of a function that a method defines."""
     return next(it for it in method.__code__.co_consts if isinstance(it, CodeType) and it.co_name == name)
+
+
+def _uses(method: Any, name: str) -> int:
+    """How often a method's code names something. Its text is not asked: a mutant's is not that of the file."""
+    return sum(instruction.argval == name for instruction in dis.get_instructions(method))
 
 
 def _queue_class(base: Any, manager: stand_ins.Manager) -> Any:
@@ -118,7 +124,7 @@ class DecodeRelease:
         radix_aware = hasattr(queue, "_reclaim_swa_tail_capacity")
         # Preallocation has a function of its own from 0.5.15 on.
         allocates = getattr(self.decode, "alloc_for_decode_prealloc", queue._pre_alloc).__code__.co_names
-        resumes = inspect.getsource(queue.resume_retracted_reqs)
+        resumes = queue.resume_retracted_reqs
         return Rules(
             whole_pages="ceil_align" in required,
             reserves_swa=tree or "disable_radix_cache" not in required,
@@ -129,10 +135,10 @@ class DecodeRelease:
             wide_tail=tree and radix_aware,
             sender_skips_cached="total_prefix_len" in _inner(queue.pop_preallocated, "_swa_payload").co_freevars,
             window_before=True,
-            asks_whole=inspect.getsource(queue.pop_preallocated).count("self._required_alloc_tokens(") > 1,
+            asks_whole=_uses(queue.pop_preallocated, "_required_alloc_tokens") > 1,
             records_tail=not {"swa_evicted_seqlen", "set_evicted_seqlen"}.isdisjoint(allocates),
             adds_evictable=True,
-            resumes_swa_anew="self._swa_tail_allocatable_token_budget(" in resumes,
-            resumes_full_anew=resumes.count("self._allocatable_token_budgets(") > 1,
+            resumes_swa_anew=_uses(resumes, "_swa_tail_allocatable_token_budget") > 0,
+            resumes_full_anew=_uses(resumes, "_allocatable_token_budgets") > 1,
             joins_at_once=True,
         )
