@@ -38,7 +38,7 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         dtype=choices.pick(profile.dtypes),
         features=profile.features,
         reserved_decode=min(choices.pick((1 if narrow else 0, 1, 2, size, 2 * size)), full_pages * size // 6),
-        decode_tree=profile.decode_tree and choices.chance(75 if narrow else 50),
+        decode_tree=profile.decode_tree and choices.chance(75 if narrow else 60),
     )
 
 

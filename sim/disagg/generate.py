@@ -68,11 +68,12 @@ class _Author:
         self.full, self.swa = config.full_size, config.swa_size
         self.longest = min(MAX_TOKENS - 1, config.full_size)
         room = config.full_size if tail_fits(config) else config.swa_size
-        share = choices.pick((1, 2, 3, 4))
+        self.twins = choices.pick((0, 40, 80)) if config.decode_tree else 0
+        share = choices.pick((1, 2, 3, 4)) if not self.twins else 1
         spare = choices.pick((config.reserved_decode, config.reserved_decode, 0))
         self.fitting = max(3, (min(self.longest, room) - spare) // share)
         self.fitting_swa = max(self.size + 1, (config.swa_size - spare) // share)
-        self.longest_prompt = max(2, self.fitting * choices.pick((1, 2, 3)) // 4)
+        self.longest_prompt = max(2, self.fitting * choices.pick((2, 3) if self.twins else (1, 2, 3)) // 4)
         self.prompts: list[tuple[int, ...]] = []
         self.beliefs: dict[int, _Belief] = {}
         self.decodes: dict[int, int] = {}
@@ -83,7 +84,7 @@ class _Author:
         self.far = _FAR if is_roomy(config) else ()
         self.leaving = choices.pick((0, 2, 10))
         self.brisk = choices.pick((10, 60))
-        self.crowded = choices.pick((0, 10, 25))
+        self.crowded = choices.pick((0, 15, 40))
         self.planned: list[Callable[[], Event]] = []
         self.eager = choices.pick((10, 50))
         plain = [kind for kind in _WEIGHTS if kind != de.DraftSlots.kind]
@@ -155,6 +156,18 @@ class _Author:
         self.needs[number] = len(tokens), tail
         return de.Enqueue(number, tokens, most)
 
+    def twin(self) -> Event:
+        """A request that goes on from the prompt of another, which runs, and may want all that is left."""
+        idle = [number for number in self.numbers if number not in self.beliefs]
+        if not idle or not self.prompts:
+            return self.decode()
+        number, tokens = self.choices.pick(idle), self.choices.pick(self.prompts)
+        tokens += (self.token(),) * self.choices.integer(1, self.size)
+        tokens, most = tokens[: self.longest], self.choices.integer(1, self.choices.pick((self.size, self.longest)))
+        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
+        self.needs[number] = len(tokens), min(len(tokens), self.window + self.size)
+        return de.Enqueue(number, tokens, most)
+
     def prompt(self) -> tuple[int, ...]:
         """A new prompt; half of them go on from an earlier one, and few are longer than the pool."""
         tokens: tuple[int, ...] = ()
@@ -198,6 +211,8 @@ class _Author:
 
     def start(self) -> Event:
         self.believe(_Belief.ARRIVED, _Belief.STARTED)
+        if self.choices.chance(self.twins):
+            self.planned += [self.preallocate, self.twin]
         self.planned += [self.retract] * self.choices.chance(self.outgrows)
         self.planned += [self.decode] * self.choices.pick((0, 1, self.size, 2 * self.size))
         return de.Start()
