@@ -297,12 +297,6 @@ SGLANG_COPIES: tuple[Mutant, ...] = (
         swap(_POOL, "SWAKVPool.get_cpu_copy", "swa_mask.cpu()", "~swa_mask.cpu()"),
     ),
     _copy(
-        "without-mask",
-        ">=0.5.12",
-        "takes back the fix of PR 24036: for tokens without an SWA slot the row of the dummy slot is copied",
-        swap(_POOL, "SWAKVPool.get_cpu_copy", "swa_indices > 0", "swa_indices >= 0"),
-    ),
-    _copy(
         "loads-no-swa",
         ">=0.5.12",
         "a resumed request has its full rows back and no SWA rows",

@@ -4,44 +4,49 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.levels import generate_tape, play_tape
+from staleloc.sim.tape import loads
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 
 SEED = 0
 
-DRAWN_FOR = "sglang-split-swaps-swa"
-"""The release as it is plays what mutants of the tree's Python core play."""
 
-
-def diverging(
-    spec: str, tapes: int, name: str | None, drawn_for: str, known: Collection[int]
-) -> Iterator[dict[str, Any]]:
-    """Every tape that diverges and is not known to do so on the release as it is, and how."""
-    target = open_target(parse(spec), name)
+def hunt(spec: str, tapes: str, drawn_for: str, mutant: str | None, known: str) -> dict[str, Any]:
+    """The first tape that diverges in another way than is known, and how. Tapes are those for one mutant."""
+    target = open_target(parse(spec), mutant)
     profiles = select_profiles(target.profiles, parse(spec), drawn_for)
-    for index in range(tapes):
-        if index not in known:
-            tape = generate_tape(seeded(SEED, index), profiles)
-            profile = next(profile for profile in profiles if tape.config.policy in profile.policies)
-            found = play_tape(tape, target, profile).divergence
-            if found is not None:
-                yield {"tape": index, "kind": found.kind, "check": found.check}
+    for index in range(int(tapes)):
+        tape = generate_tape(seeded(SEED, index), profiles)
+        profile = next(profile for profile in profiles if tape.config.policy in profile.policies)
+        found = play_tape(tape, target, profile).divergence
+        if found is not None and found.kind != known:
+            return {"tape": index, "kind": found.kind, "check": found.check}
+    return {"tape": None}
 
 
-def hunt(spec: str, tapes: str, name: str | None = None, known: str = "[]") -> dict[str, Any]:
-    """The first of them."""
-    return next(diverging(spec, int(tapes), name, name or DRAWN_FOR, json.loads(known)), {"tape": None})
+def mutated(spec: str, tapes: str, name: str, known: str = "") -> dict[str, Any]:
+    """With the mutant."""
+    return hunt(spec, tapes, name, name, known)
 
 
-def census(spec: str, tapes: str, drawn_for: str) -> dict[str, Any]:
-    """All of the release as it is, on the tapes that a mutant is looked for with."""
-    return {"known": list(diverging(spec, int(tapes), None, drawn_for, ()))}
+def clean(spec: str, tapes: str, drawn_for: str, known: str = "") -> dict[str, Any]:
+    """The release as it is, on the same tapes."""
+    return hunt(spec, tapes, drawn_for, None, known)
+
+
+def by_hand(spec: str, path: str, drawn_for: str, mutant: str = "") -> dict[str, Any]:
+    """How the release, with a mutant or as it is, diverges on one tape."""
+    tape = loads(Path(path).read_text(encoding="utf-8"))
+    target = open_target(parse(spec), mutant or None)
+    (profile,) = select_profiles(target.profiles, parse(spec), drawn_for)
+    found = play_tape(tape, target, profile).divergence
+    return {"kind": found and found.kind, "what": found and found.what}
 
 
 if __name__ == "__main__":
