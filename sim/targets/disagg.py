@@ -62,6 +62,8 @@ class Rules:
         resumes_swa_anew: after each request that resumes the SWA budget is counted anew (from SGLang 0.5.19); otherwise
             what the request needed is taken off it.
         resumes_full_anew: the same for the full budget (from SGLang 0.5.21).
+        leaves_a_token: no prompt is taken from the tree as a whole; in SGLang one is at page size 1, and its sender
+            sends the first output token with no pages (``should_send_kv_chunk``).
         joins_at_once: a batch of started requests joins the running one before all else (SGLang, PR 19568).
     """
 
@@ -80,6 +82,7 @@ class Rules:
     resumes_swa_anew: bool = False
     resumes_full_anew: bool = False
     joins_at_once: bool = False
+    leaves_a_token: bool = True
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def _fault(step: DisaggStep, item: Preallocation) -> tuple[str, str] | None:
     row = step.requests[item.request].row
     if item.cached % size:
         return "misaligned", f"of {prompt} tokens has {item.cached} cached, and pages hold {size}"
-    if item.cached >= prompt:
+    if item.cached >= prompt + (not step.world.accounts.rules.leaves_a_token):
         return "out-of-bounds", f"of {prompt} tokens has {item.cached} cached, and nothing is left for the sender"
     if len(row) != prompt:
         return "out-of-bounds", f"got slots for {len(row)} tokens and has {prompt}"

@@ -141,4 +141,5 @@ class DecodeRelease:
             resumes_swa_anew=_uses(resumes, "_swa_tail_allocatable_token_budget") > 0,
             resumes_full_anew=_uses(resumes, "_allocatable_token_budgets") > 1,
             joins_at_once=True,
+            leaves_a_token=False,
         )
