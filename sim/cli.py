@@ -1,4 +1,4 @@
-"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``.
+"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 usage, target could not be loaded, tape does not fit the target,
 or interrupted with nothing found yet. An error is one line on standard error. Heavy modules are imported by the
@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from staleloc.models.config import FEATURES, LEVELS
+from staleloc.sim.cli_matrix import matrix
 from staleloc.sim.cli_targets import mutants, scenarios, targets
 from staleloc.sim.cli_text import help_alone, say, warn
 
@@ -150,6 +151,7 @@ def _cpus() -> int:
 cli.add_command(targets)
 cli.add_command(mutants)
 cli.add_command(scenarios)
+cli.add_command(matrix)
 
 
 def main() -> NoReturn:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["fitted", "lacking", "profile_of"]
+__all__ = ["fitted", "lacking", "profile_of", "same_code"]
 
 _OTHER_CODE = {"swa-radix": ("SGLang's legacy tree SWARadixCache", "up to 0.5.20")}
 """Policies that are another implementation and not another way of caching, and which releases have it: what a tape
@@ -23,6 +23,11 @@ def profile_of(config: Config, profiles: Iterable[Profile]) -> Profile | None:
     if same is not None or config.policy in _OTHER_CODE:
         return same
     return fitting[0] if fitting else None
+
+
+def same_code(one: Config, other: Config) -> bool:
+    """Whether two caches are of the same implementation, whatever their policies are called."""
+    return one.policy == other.policy or _OTHER_CODE.keys().isdisjoint({one.policy, other.policy})
 
 
 def lacking(config: Config, profiles: Iterable[Profile], name: str) -> str | None:

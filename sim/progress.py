@@ -40,6 +40,10 @@ class Progress:
         """The shrink of divergence `number` of `total` has tried so many candidates."""
         self._show(f"shrinking divergence {number} of {total}, {candidates} candidates tried")
 
+    def stage(self, text: str) -> None:
+        """The run has come to this."""
+        self._show(text)
+
     def __enter__(self) -> Progress:
         return self
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
@@ -12,13 +12,31 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import AllocExtendSwaTail, BeginForward
 from staleloc.sim.tape import Tape, TapeError, loads
 
-__all__ = ["Scenario", "find_scenario", "lookalike", "plain", "scenarios"]
+__all__ = [
+    "Said", "Scenario",
+    "find_scenario", "lookalike", "plain", "same_paging", "same_shape", "same_words", "scenarios",
+]  # fmt: skip
 
 _NUMBER = re.compile(r"\d+")
 
-_TOKENS = re.compile(r"\[(\.\.\. )?#( #)*\]")
+_TOKENS = re.compile(r"\[(\.\.\. )?#(,? #)*\]")
+
+_SAYS = "incident, mechanism, class, family, diverges and silent"
 
 _FORWARDS = frozenset({"begin_forward", "end_forward"})
+
+
+@dataclass(frozen=True)
+class Said:
+    """Which releases the public record says have a bug; it is not what was seen.
+
+    Attributes:
+        since: the first release that has it, of those that can be driven; None if the record does not say.
+        fixed: the first one that does not any more; None if none is known.
+    """
+
+    since: str | None
+    fixed: str | None
 
 
 @dataclass(frozen=True)
@@ -33,6 +51,10 @@ class Scenario:
         diverges: targets on which the tape diverges.
         silent: targets on which it must not.
         shows: what the divergence says there, with # for numbers, each way it has; empty if that is not kept.
+        family: what kind of bug it is, in two or three words.
+        said: what the public record says of releases; None if there is no record of the bug.
+        also: other classes as which the same bug shows, with the same kinds of events.
+        remark: version -> why what is seen there is not what is said.
     """
 
     name: str
@@ -43,6 +65,10 @@ class Scenario:
     diverges: Sequence[str]
     silent: Sequence[str]
     shows: Sequence[str] = ()
+    family: str = ""
+    said: Said | None = None
+    also: Sequence[str] = ()
+    remark: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @cache
@@ -60,11 +86,15 @@ def _read(name: str, tape: Tape) -> Scenario:
     try:
         incident, mechanism, kind = (str(known[key]) for key in ("incident", "mechanism", "class"))
         diverges, silent = (tuple(map(str, known[key])) for key in ("diverges", "silent"))  # type: ignore[call-overload]
+        family = str(known["family"])
+        said = Said(**known["said"]) if "said" in known else None  # type: ignore[arg-type]
     except (KeyError, TypeError):
-        raise TapeError(f"scenario {name} does not say incident, mechanism, class, diverges and silent") from None
+        raise TapeError(f"scenario {name} does not say {_SAYS}, or not in the way of the others") from None
     shows = known.get("shows", [])
     ways = tuple(map(str, shows)) if isinstance(shows, list) else (str(shows),)
-    return Scenario(name, tape, incident, mechanism, kind, diverges, silent, ways)
+    also = tuple(map(str, known.get("also", ())))  # type: ignore[call-overload]
+    remark = dict(known.get("remark", {}))  # type: ignore[call-overload]
+    return Scenario(name, tape, incident, mechanism, kind, diverges, silent, ways, family, said, also, remark)
 
 
 def find_scenario(name: str) -> Scenario | None:
@@ -77,20 +107,29 @@ def lookalike(tape: Tape, divergence: Divergence, target: str = "") -> Scenario 
 
     A hint for people, nothing is decided by it: two bugs may look alike.
     """
-    shape, says = _shape(tape), plain(divergence.what)
-    alike = [it for it in scenarios() if it.kind == divergence.kind and _shape(it.tape) == shape]
-    alike += [it for it in scenarios() if says in map(plain, it.shows) and target in it.diverges]
-    return next((it for it in alike if _paged(it.tape) == _paged(tape)), next(iter(alike), None))
+    alike = [it for it in scenarios() if it.kind == divergence.kind and same_shape(it, tape)]
+    alike += [it for it in scenarios() if same_words(it, divergence) and target in it.diverges]
+    return next((it for it in alike if same_paging(it, tape)), next(iter(alike), None))
+
+
+def same_shape(scenario: Scenario, tape: Tape) -> bool:
+    """Whether a minimal tape is made of what the scenario's tape is made of; see `_shape`."""
+    return _shape(scenario.tape) == _shape(tape)
+
+
+def same_words(scenario: Scenario, divergence: Divergence) -> bool:
+    """Whether a divergence says what the scenario's says, but for the numbers."""
+    return plain(divergence.what) in map(plain, scenario.shows)
+
+
+def same_paging(scenario: Scenario, tape: Tape) -> bool:
+    """Whether pages hold more than one token in both or in neither: much code is another one then."""
+    return (scenario.tape.config.page_size > 1) == (tape.config.page_size > 1)
 
 
 def plain(text: str) -> str:
     """A divergence's words without its numbers, which differ from tape to tape, and whatever tokens it shows as one."""
     return _TOKENS.sub("[#]", _NUMBER.sub("#", text))
-
-
-def _paged(tape: Tape) -> bool:
-    """Whether pages hold more than one token: much code is another one then."""
-    return tape.config.page_size > 1
 
 
 def _shape(tape: Tape) -> tuple[object, ...]:

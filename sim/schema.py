@@ -1,6 +1,7 @@
 """The two JSON formats as JSON Schema, built from the dataclasses so that they cannot drift from them.
 
-``python -m staleloc.sim.schema`` writes ``tape.schema.json`` and ``summary.schema.json`` beside this file.
+``python -m staleloc.sim.schema`` writes ``tape.schema.json`` and ``summary.schema.json`` beside this file, and
+``matrix/matrix.schema.json``.
 """
 
 from __future__ import annotations
@@ -211,9 +212,11 @@ def dumps(schema: Schema) -> str:
 
 
 def main() -> None:
-    """Write both schema files beside this module."""
-    for name, schema in (("tape", tape_schema()), ("summary", summary_schema())):
-        Path(__file__).with_name(f"{name}.schema.json").write_text(dumps(schema), encoding="utf-8")
+    """Write the schema files beside this module."""
+    from staleloc.sim.matrix.schema import matrix_schema
+
+    for name, schema in (("tape", tape_schema()), ("summary", summary_schema()), ("matrix/matrix", matrix_schema())):
+        (Path(__file__).parent / f"{name}.schema.json").write_text(dumps(schema), encoding="utf-8")
 
 
 if __name__ == "__main__":

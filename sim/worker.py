@@ -34,7 +34,7 @@ from staleloc.sim.targets.registry import open_target, parse, select_profiles
 from staleloc.sim.verdict import Verdict
 from staleloc.sim.wire import divergence_to_json, profile_to_json
 
-__all__ = ["main"]
+__all__ = ["main", "place"]
 
 
 class _Session:
@@ -61,7 +61,7 @@ class _Session:
             profile = profile_of(tape.config, profiles)
             assert profile is not None
             verdict = play_tape(tape, self.target, profile)
-            yield {"tape": index, "place": _place(tape, verdict.divergence), **_verdict(verdict)}
+            yield {"tape": index, "place": place(tape, verdict.divergence), **_verdict(verdict)}
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         tape = loads(request["tape"])
@@ -74,7 +74,7 @@ class _Session:
             yield {**_verdict(verdict), "effect": effect}
 
 
-def _place(tape: Tape, divergence: Divergence | None) -> list[str]:
+def place(tape: Tape, divergence: Divergence | None) -> list[str]:
     """What tells this divergence apart from others of its class, before anything is shrunk."""
     if divergence is None:
         return []

@@ -1,0 +1,111 @@
+"""``staleloc matrix``: which release shows which incident, by its tape and by blind fuzzing."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import click
+
+from staleloc.sim.cli_text import say, warn
+
+__all__ = ["RELEASES", "matrix"]
+
+RELEASES = (
+    *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
+    *("0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
+)
+"""SGLang releases from the oldest that can be driven to the newest one that was out when this was written."""
+
+DEFAULT_SECONDS = 60.0
+
+DEFAULT_SEEDS = (0, 1, 2, 3, 4)
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """The numbers in a list such as ``0-4`` or ``0,3``."""
+    if value is None:
+        return None
+    seeds: list[int] = []
+    for part in value.split(","):
+        found = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        if found is None or len(seeds) > 1000:
+            raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
+        first = int(found[1])
+        seeds += range(first, min(int(found[2] or first), first + 1000) + 1)
+    return tuple(dict.fromkeys(seeds))
+
+
+def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of SGLang targets; a version alone is a release."""
+    names = [name.strip() for text in value for name in text.split(",")]
+    named = [f"sglang=={name}" if re.fullmatch(r"\d+(\.\w+)+", name) else name for name in names]
+    strange = [name for name in named if not name.startswith(("sglang==", "sglang@"))]
+    if strange:
+        raise click.BadParameter(f"{strange[0]!r} is no SGLang release; use for example 0.5.12", ctx, param)
+    return tuple(named)
+
+
+@click.command()
+@click.option(
+    "--targets", multiple=True, callback=_targets, metavar="A,B", help="Releases.  [default: all that are known here]"
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"Of playing, for each hunt.  [default: {DEFAULT_SECONDS:.0f}]",
+)
+@click.option("--tapes", type=click.IntRange(min=1), help="A hunt's budget in tapes: the same on every machine.")
+@click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Hunts at a time.")
+@click.option("--no-blind", is_flag=True, help="Replay the tapes only.")
+@click.option("--show", is_flag=True, help="Measure nothing: show what is in the --json file.")
+@click.option(
+    "--json", "json_file", type=_FILE, metavar="FILE", help="Keep what is measured; a run goes on with what is there."
+)
+@click.option("--html", type=_FILE, metavar="FILE", help="Write the table as a page.")
+@click.option(
+    "--markdown",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Write the table as a Markdown page, or into a file that has marks for it.",
+)
+def matrix(
+    targets: tuple[str, ...],
+    seconds: float | None,
+    tapes: int | None,
+    seeds: tuple[int, ...] | None,
+    workers: int,
+    no_blind: bool,
+    show: bool,
+    json_file: Path | None,
+    html: Path | None,
+    markdown: tuple[Path, ...],
+) -> int:
+    """Which SGLang release shows which incident.
+
+    Each scenario is replayed on each release, and each release is fuzzed blind, once a level and seed, until what
+    diverges there was seen or the budget is spent. Exit code 1 if a release diverges that is said to be fixed, and
+    no finding says otherwise.
+    """
+    from staleloc.sim.matrix import command
+    from staleloc.sim.matrix.facts import Budget
+
+    if tapes is not None and seconds is not None:
+        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
+    if show and json_file is None:
+        raise click.UsageError("--show shows what is in a file; give it with --json")
+    budget = None if tapes is None and seconds is None else Budget(tapes, seconds)
+    asked = command.Asked(targets, seeds, budget, workers, blind=not no_blind, measure=not show)
+    outputs = command.Outputs(json_file, html, markdown)
+    new, interrupted, text = command.run(asked, outputs)
+    say(text, newline=False)
+    if interrupted:
+        warn("interrupted; this is what was measured until then")
+    return 1 if new else 2 if interrupted else 0

@@ -1,0 +1,113 @@
+"""A cell: what a scenario's tape does on a release, and how soon blind fuzzing finds the incident there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_high
+
+from staleloc.sim.matrix.facts import HuntKey, Matrix, Replayed, Sighting
+from staleloc.sim.matrix.hunt import scope_of
+from staleloc.sim.matrix.record import Disagreement, disagreement
+from staleloc.sim.scenarios import Scenario
+
+__all__ = ["LEGEND", "Blind", "Cell", "cell_of", "footnotes", "short"]
+
+LEGEND: dict[str, str] = {
+    "3 s": "the tape diverges, and blind fuzzing finds the bug in so many seconds (median of the seeds)",
+    "x": "the tape diverges; blind fuzzing does not find it within the budget",
+    "x?": "the tape diverges; nobody fuzzed there yet",
+    "o": "the tape diverges as something else",
+    ".": "silent",
+    "?": "not measured",
+    "": "the tape cannot be played there",
+    "*": "not what the public record says: see below",
+}
+"""Text of a cell -> what it says."""
+
+
+@dataclass(frozen=True)
+class Blind:
+    """What the hunts of a cell came to.
+
+    Attributes:
+        hunts: how many there were, one a seed.
+        hits: how many found the incident.
+        tapes: median number of tapes to the first that shows it, itself included; None if the median hunt does not.
+        seconds: the same in seconds of playing.
+    """
+
+    hunts: int
+    hits: int
+    tapes: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario on one release.
+
+    Attributes:
+        replayed: what its tape does; None if that was not measured.
+        blind: what fuzzing found; None if nobody fuzzed there.
+        differs: how this is not what the record says, or None.
+    """
+
+    replayed: Replayed | None
+    blind: Blind | None
+    differs: Disagreement | None
+
+
+def cell_of(matrix: Matrix, scenario: Scenario, target: str) -> Cell:
+    """The cell of a scenario on a target."""
+    replayed = matrix.replays.get(target, {}).get(scenario.name)
+    if replayed is None:
+        return Cell(None, None, None)
+    scope = scope_of(scenario.tape)
+    keys = [HuntKey(target, scope, seed) for seed in matrix.seeds]
+    hunts = [matrix.hunts[key] for key in keys if key in matrix.hunts]
+    blind = _blind([hunt.found.get(scenario.name) for hunt in hunts]) if hunts else None
+    return Cell(replayed, blind, disagreement(scenario, target, replayed))
+
+
+def _blind(seen: Sequence[Sighting | None]) -> Blind:
+    """The median over the seeds, of which some may not have found it; that counts as never."""
+    tapes = median_high([math.inf if it is None else it.tape + 1 for it in seen])
+    seconds = median_high([math.inf if it is None else it.seconds for it in seen])
+    found = math.isfinite(tapes)
+    hits = sum(it is not None for it in seen)
+    return Blind(len(seen), hits, int(tapes) if found else None, seconds if found else None)
+
+
+def short(cell: Cell, tapes: bool = False) -> str:
+    """A cell's text, see `LEGEND`; with `tapes` it is tapes that are counted, not seconds."""
+    return _plain(cell, tapes) + ("*" if cell.differs is not None else "")
+
+
+def _plain(cell: Cell, tapes: bool) -> str:
+    if cell.replayed is None:
+        return "?"
+    if cell.replayed.verdict != "diverges":
+        return {"other": "o", "silent": ".", "unplayable": ""}[cell.replayed.verdict]
+    if cell.blind is None:
+        return "x?"
+    if cell.blind.seconds is None:
+        return "x"
+    return str(cell.blind.tapes) if tapes else _seconds(cell.blind.seconds)
+
+
+def _seconds(seconds: float) -> str:
+    return "<1 s" if seconds < 1 else f"{seconds:.0f} s"
+
+
+def footnotes(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
+    """One line for each cell that is not what the record says, and for each release that could not be had."""
+    lines = [f"{target}: {why}" for target, why in matrix.absent.items()]
+    for scenario in known:
+        for target in matrix.releases:
+            differs = cell_of(matrix, scenario, target).differs
+            if differs is not None:
+                alarm = "NEW: " if differs.alarm else ""
+                lines.append(f"{alarm}{scenario.name} on {target} {differs.text}")
+    return lines

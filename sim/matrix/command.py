@@ -1,0 +1,103 @@
+"""What ``staleloc matrix`` does: begin or go on with a matrix, measure, and write the tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from staleloc.sim.cli_matrix import DEFAULT_SECONDS, DEFAULT_SEEDS, RELEASES
+from staleloc.sim.finding import our_version
+from staleloc.sim.keep import KeepError, check_file, write
+from staleloc.sim.matrix import html, store, text
+from staleloc.sim.matrix.facts import Budget, Matrix
+from staleloc.sim.matrix.measure import Session
+from staleloc.sim.matrix.record import alarms
+from staleloc.sim.progress import progress
+from staleloc.sim.scenarios import scenarios
+
+__all__ = ["Asked", "Outputs", "run"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants; None where a file's own, or else the default, is to be taken.
+
+    Attributes:
+        targets: what to measure; empty for all releases.
+        blind: hunt, too.
+        measure: do anything at all.
+    """
+
+    targets: tuple[str, ...]
+    seeds: tuple[int, ...] | None
+    budget: Budget | None
+    workers: int = 1
+    blind: bool = True
+    measure: bool = True
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write."""
+
+    json: Path | None
+    html: Path | None
+    markdown: tuple[Path, ...] = ()
+
+    def check(self) -> None:
+        """Raise KeepError unless all can be written."""
+        for path in (self.json, self.html, *self.markdown):
+            if path is not None:
+                check_file(path)
+
+    def keep(self) -> Callable[[Matrix], None]:
+        """What saves a matrix."""
+        path = self.json
+        return (lambda matrix: None) if path is None else (lambda matrix: store.save(matrix, path))
+
+
+def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
+    """Do it; whether there is something new, whether Ctrl-C ended it, and the table.
+
+    Raises:
+        KeepError: a file cannot be written, or is not one to go on with.
+    """
+    outputs.check()
+    matrix = _begun(asked, outputs.json)
+    interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
+    known = scenarios()
+    if outputs.html is not None:
+        write(outputs.html, html.render(matrix, known))
+    for path in outputs.markdown:
+        text.write_markdown(path, matrix, known)
+    return bool(alarms(matrix, known)), interrupted, text.terminal(matrix, known)
+
+
+def _begun(asked: Asked, path: Path | None) -> Matrix:
+    """An empty matrix, or the one that the file holds."""
+    if path is None or not path.exists():
+        budget = asked.budget or Budget(seconds=DEFAULT_SECONDS)
+        return Matrix(asked.seeds or DEFAULT_SEEDS, budget, os.cpu_count() or 1, our_version())
+    matrix = store.load(path)
+    for name, wanted, has in (("seeds", asked.seeds, matrix.seeds), ("budget", asked.budget, matrix.budget)):
+        if wanted is not None and wanted != has:
+            raise KeepError(f"{path} was measured with another {name} ({has}); give another file, or the same {name}")
+    return matrix
+
+
+def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
+    """Whether it came to its end."""
+    targets = asked.targets or tuple(f"sglang=={version}" for version in RELEASES)
+    try:
+        with progress() as show:
+            session = Session(matrix, scenarios(), save, show)
+            session.replays(targets)
+            if asked.blind:
+                session.hunts(asked.workers)
+    except KeyboardInterrupt:
+        return False
+    finally:
+        save(matrix)
+    return True

@@ -1,0 +1,133 @@
+"""What the matrix is made of: one replay a cell, and one hunt a release, scope and seed.
+
+A *hunt* is a campaign that knows no scenario while it plays. Who a divergence looks like is asked afterwards, so that
+one hunt answers for every incident of its scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from staleloc.sim.scope import Scope
+
+__all__ = ["VERDICTS", "Budget", "Hunt", "HuntKey", "Matrix", "Other", "Replayed", "Sighting"]
+
+VERDICTS: dict[str, str] = {
+    "diverges": "the tape diverges, with the class that the scenario names",
+    "other": "the tape diverges, but as something else",
+    "silent": "the tape does not diverge",
+    "unplayable": "the tape cannot be played there",
+}
+"""Verdict of a replay -> what it says."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a scenario's tape does on a release.
+
+    Attributes:
+        verdict: one of `VERDICTS`.
+        what: the divergence's words, or why the tape cannot be played; empty if it is silent.
+    """
+
+    verdict: str
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a hunt ends that has not found everything: after so many tapes or seconds of playing."""
+
+    tapes: int | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.tapes} tapes" if self.tapes is not None else f"{self.seconds:g} s"
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The first tape of a hunt that shows an incident, and how long playing up to it took.
+
+    Attributes:
+        tape: its number in the campaign, from 0; the same everywhere.
+        seconds: of playing, for people; loading the target and shrinking are not counted.
+    """
+
+    tape: int
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Other:
+    """The first tape of a hunt that shows something which looks like no scenario of its scope.
+
+    Attributes:
+        kind: class of the divergence.
+        check: the check that saw it.
+        what: its words, with # for numbers.
+        tape: the tape's number.
+    """
+
+    kind: str
+    check: str
+    what: str
+    tape: int
+
+
+@dataclass(frozen=True)
+class HuntKey:
+    """Which hunt: on a target, with what is in play, from a seed."""
+
+    target: str
+    scope: Scope
+    seed: int
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """What a hunt came to.
+
+    Attributes:
+        wanted: scenarios whose tapes diverge on the target; the hunt ends when all of them were seen.
+        drawn: digest of the first tapes, which changes when the generator or the target's profiles do.
+        tapes: tapes played.
+        seconds: of playing them.
+        found: scenario -> where it was seen first.
+        others: what looks like no scenario, one a kind.
+        note: why the hunt ended before its time, or None.
+    """
+
+    wanted: tuple[str, ...]
+    drawn: str
+    tapes: int
+    seconds: float = field(compare=False)
+    found: Mapping[str, Sighting]
+    others: Sequence[Other] = ()
+    note: str | None = None
+
+
+@dataclass
+class Matrix:
+    """Everything that was measured so far.
+
+    Attributes:
+        seeds: seeds of the hunts, in order.
+        budget: of each hunt.
+        cores: CPUs of the machine.
+        version: of staleloc.
+        releases: targets, oldest first.
+        replays: target -> scenario -> what its tape does there.
+        hunts: the hunts that are done.
+        absent: target -> why nothing could be measured on it.
+    """
+
+    seeds: tuple[int, ...]
+    budget: Budget
+    cores: int
+    version: str
+    releases: list[str] = field(default_factory=list)
+    replays: dict[str, dict[str, Replayed]] = field(default_factory=dict)
+    hunts: dict[HuntKey, Hunt] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)

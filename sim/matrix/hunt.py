@@ -1,0 +1,157 @@
+"""One hunt: play the tapes of a seed on a target, and tell which scenarios its divergences look like.
+
+At the allocator level all tapes are made of the same few calls, so a divergence is shrunk before it is compared. Whole
+requests take longer to shrink than to find, and there the words of the divergence tell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from itertools import count
+
+from staleloc.models.config import LEVELS
+from staleloc.sim.choices import seeded
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.fitting import profile_of, same_code
+from staleloc.sim.judge import Player
+from staleloc.sim.levels import generate_tape
+from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Other, Sighting
+from staleloc.sim.scenarios import Scenario, plain, same_paging, same_shape, same_words
+from staleloc.sim.scope import Scope
+from staleloc.sim.shrink import MAX_CANDIDATES, shrink
+from staleloc.sim.tape import Tape, dumps
+from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.worker import place
+
+__all__ = ["drawn", "hunt", "looks_like", "scope_of"]
+
+MAX_SHRUNK = 4
+"""Tapes of one kind of divergence that are shrunk: two incidents may show alike before they are."""
+
+MAX_LOST = 5
+"""Tapes on which the target may hang before the hunt ends."""
+
+_DRAWN = 16
+"""Tapes whose digest stands for what a hunt draws."""
+
+
+def scope_of(tape: Tape) -> Scope:
+    """What a campaign must draw from to meet such a tape."""
+    return Scope(tape.config.level, tape.config.features)
+
+
+def drawn(profiles: Sequence[Profile], seed: int) -> str:
+    """A digest of the first tapes of a seed: equal where a hunt plays the same."""
+    texts = "".join(dumps(generate_tape(seeded(seed, index), profiles)) for index in range(_DRAWN))
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
+def looks_like(tape: Tape, divergence: Divergence, known: Sequence[Scenario]) -> Scenario | None:
+    """The first of these scenarios that a divergence looks like: by its words, or by the shape of its minimal tape."""
+    fitting = [it for it in known if same_code(it.tape.config, tape.config)]
+    shaped = [it for it in fitting if same_shape(it, tape)]
+    alike = [it for it in shaped if it.kind == divergence.kind]
+    alike += [it for it in fitting if same_words(it, divergence)]
+    alike.sort(key=lambda it: not same_paging(it, tape))
+    return next(iter(alike + [it for it in shaped if divergence.kind in it.also]), None)
+
+
+def hunt(
+    key: HuntKey,
+    budget: Budget,
+    known: Sequence[Scenario],
+    wanted: Sequence[str],
+    over: Callable[[], bool] = lambda: False,
+) -> Hunt:
+    """Play until everything wanted was seen, or the budget is spent.
+
+    Args:
+        known: scenarios of the hunt's scope; those wanted first.
+        wanted: names of those whose tapes diverge on this target. If there are none, the whole budget is played.
+        over: whether somebody ended the hunt.
+
+    Raises:
+        TargetError: the target cannot be loaded.
+    """
+    with ExitStack() as stack:
+        hunter = _Hunt(stack, key, known)
+        return hunter.run(budget, tuple(wanted), over)
+
+
+class _Hunt:
+    def __init__(self, stack: ExitStack, key: HuntKey, known: Sequence[Scenario]) -> None:
+        self._open = lambda: stack.enter_context(Player(key.target))
+        self._player = self._open()
+        self._profiles = key.scope.of(self._player.profiles)
+        self._seed = key.seed
+        self._known = known
+        self._tried: Counter[tuple[str, ...]] = Counter()
+        self._found: dict[str, Sighting] = {}
+        self._others: dict[tuple[str, ...], Other] = {}
+        self._seconds = 0.0
+
+    def run(self, budget: Budget, wanted: tuple[str, ...], over: Callable[[], bool]) -> Hunt:
+        note = None
+        tapes = lost = 0
+        try:
+            for index in count():
+                found_all = wanted and all(name in self._found for name in wanted)
+                if found_all or self._spent(budget, index) or over():
+                    break
+                tape, divergence = self._play(index)
+                tapes += 1
+                if divergence is not None:
+                    self._note(index, tape, divergence)
+                    lost += divergence.event < 0
+                if lost == MAX_LOST:
+                    note = f"the target hung or died on {MAX_LOST} tapes"
+                    break
+        except TargetError as error:
+            note = str(error)
+        digest = drawn(self._profiles, self._seed)
+        return Hunt(wanted, digest, tapes, self._seconds, self._found, tuple(self._others.values()), note)
+
+    def _spent(self, budget: Budget, played: int) -> bool:
+        by_tapes = budget.tapes is not None and played >= budget.tapes
+        return by_tapes or (budget.seconds is not None and self._seconds >= budget.seconds)
+
+    def _play(self, index: int) -> tuple[Tape, Divergence | None]:
+        started = time.monotonic()
+        tape = generate_tape(seeded(self._seed, index), self._profiles)
+        divergence = self._player.play(tape)
+        self._seconds += time.monotonic() - started
+        return tape, divergence
+
+    def _note(self, index: int, tape: Tape, divergence: Divergence) -> None:
+        """Enter what a tape shows, unless tapes that showed it were looked at often enough."""
+        kind = (*divergence.key, plain(divergence.what), *place(tape, divergence))
+        self._tried[kind] += 1
+        if self._tried[kind] > MAX_SHRUNK:
+            return
+        if tape.config.level == LEVELS[0] and divergence.event >= 0:
+            tape, divergence = self._shrunk(tape, divergence)
+        scenario = looks_like(tape, divergence, self._known)
+        if scenario is not None:
+            self._found.setdefault(scenario.name, Sighting(index, self._seconds))
+        else:
+            what = plain(divergence.what)
+            self._others.setdefault((*divergence.key, what), Other(*divergence.key, what, index))
+
+    @cached_property
+    def _shrinker(self) -> Player:
+        """In a process of its own: the one that hunts sees the tapes of the hunt only."""
+        return self._open()
+
+    def _shrunk(self, tape: Tape, divergence: Divergence) -> tuple[Tape, Divergence]:
+        profile = profile_of(tape.config, self._profiles)
+        assert profile is not None
+        shrinker = self._shrinker
+        small = shrink(tape, divergence, profile, shrinker.play, MAX_CANDIDATES, shrinker.effect)
+        if isinstance(small.ended, KeyboardInterrupt):
+            raise small.ended
+        return small.tape, small.divergence

@@ -1,0 +1,132 @@
+"""Measure what the matrix does not have yet: replays first, which take seconds, then hunts.
+
+What was measured is handed to `save` bit by bit, so that an interrupted run loses the hunts that were on their way only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from staleloc.sim.judge import Player, Unplayable
+from staleloc.sim.matrix.facts import Hunt, HuntKey, Matrix, Replayed
+from staleloc.sim.matrix.hunt import drawn, hunt, scope_of
+from staleloc.sim.matrix.record import order
+from staleloc.sim.process import kill_workers
+from staleloc.sim.progress import Progress
+from staleloc.sim.replay import adapt
+from staleloc.sim.scenarios import Scenario
+from staleloc.sim.scope import Scope
+from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.targets.registry import parse, prepare
+
+__all__ = ["Session", "replay_all"]
+
+
+def replay_all(player: Player, known: Sequence[Scenario]) -> dict[str, Replayed]:
+    """What each scenario's tape does on the player's target."""
+    return {scenario.name: _replay(player, scenario) for scenario in known}
+
+
+def _replay(player: Player, scenario: Scenario) -> Replayed:
+    tape, _ = adapt(scenario.tape, player.profiles)
+    try:
+        divergence = player.play(tape)
+    except Unplayable as error:
+        return Replayed("unplayable", str(error))
+    if divergence is None:
+        nothing = player.events == player.skipped
+        return Replayed("unplayable", "none of its events applies there") if nothing else Replayed("silent")
+    verdict = "diverges" if divergence.kind == scenario.kind else "other"
+    return Replayed(verdict, f"{divergence.kind}: {divergence.what}")
+
+
+@dataclass
+class Session:
+    """One run of the command: fills `matrix` and saves it as it goes.
+
+    Attributes:
+        known: every scenario.
+        save: called whenever the matrix has grown.
+    """
+
+    matrix: Matrix
+    known: Sequence[Scenario]
+    save: Callable[[Matrix], None]
+    show: Progress
+    _profiles: dict[str, list[Profile]] = field(default_factory=dict)
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def replays(self, targets: Sequence[str]) -> None:
+        """Play every scenario on each target; what cannot be had or loaded is noted, and left out of what follows."""
+        for target in sorted(targets, key=order):
+            self.show.stage(f"replays on {target}")
+            try:
+                prepare(parse(target))
+                with Player(target) as player:
+                    self.matrix.replays[target] = replay_all(player, self.known)
+                    self._profiles[target] = player.profiles
+            except TargetError as error:
+                self.matrix.absent[target] = str(error)
+                continue
+            self.matrix.absent.pop(target, None)
+            self.matrix.releases = sorted({*self.matrix.releases, target}, key=order)
+            self.save(self.matrix)
+
+    def hunts(self, workers: int) -> None:
+        """Hunt wherever the matrix has no hunt that would come to the same; Ctrl-C ends it, and is raised again."""
+        jobs = list(self._missing())
+        with ThreadPoolExecutor(workers) as pool:
+            waiting = {pool.submit(self._hunt, key, wanted): key for key, wanted in jobs}
+            try:
+                for number, job in enumerate(as_completed(waiting), 1):
+                    key, done = waiting[job], job.result()
+                    self.matrix.hunts[key] = done
+                    self.save(self.matrix)
+                    seen = f"{len(done.found)} found in {done.tapes} tapes"
+                    self.show.stage(f"hunt {number} of {len(jobs)}: {key.target}, {key.scope}, seed {key.seed}: {seen}")
+            except BaseException:
+                self._over.set()
+                self._stop(pool)
+                raise
+
+    @staticmethod
+    def _stop(pool: ThreadPoolExecutor) -> None:
+        with suppress(KeyboardInterrupt):
+            kill_workers()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _hunt(self, key: HuntKey, wanted: tuple[str, ...]) -> Hunt:
+        known = sorted(self._of(key.scope), key=lambda it: it.name not in wanted)
+        return hunt(key, self.matrix.budget, known, wanted, self._over.is_set)
+
+    def _of(self, scope: Scope) -> list[Scenario]:
+        return [scenario for scenario in self.known if scope_of(scenario.tape) == scope]
+
+    def _missing(self) -> Iterator[tuple[HuntKey, tuple[str, ...]]]:
+        """Hunts that are to be done: where something diverges first, one scope after the other, newest release first."""
+        scopes = list(dict.fromkeys(scope_of(scenario.tape) for scenario in self.known))
+        places = [(target, scope) for scope in scopes for target in reversed(self.matrix.releases)]
+        places = [(target, scope) for target, scope in places if not self._lacks(target, scope)]
+        wanted = {place: self._wanted(*place) for place in places}
+        for place in sorted(places, key=lambda place: not wanted[place]):
+            for seed in self.matrix.seeds:
+                key = HuntKey(*place, seed)
+                if not self._is_done(key, wanted[place]):
+                    yield key, wanted[place]
+
+    def _lacks(self, target: str, scope: Scope) -> bool:
+        return target not in self._profiles or scope.lacking(self._profiles[target]) is not None
+
+    def _wanted(self, target: str, scope: Scope) -> tuple[str, ...]:
+        replays = self.matrix.replays[target]
+        return tuple(it.name for it in self._of(scope) if replays[it.name].verdict == "diverges")
+
+    def _is_done(self, key: HuntKey, wanted: tuple[str, ...]) -> bool:
+        done = self.matrix.hunts.get(key)
+        if done is None or done.note is not None or done.wanted != wanted:
+            return False
+        return done.drawn == drawn(key.scope.of(self._profiles[key.target]), key.seed)

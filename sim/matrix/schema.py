@@ -1,0 +1,73 @@
+"""The format of what ``staleloc matrix --json FILE`` keeps; ``python -m staleloc.sim.schema`` writes it to a file."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from staleloc.models.config import FEATURES, LEVELS
+from staleloc.sim.divergence import CLASSES
+from staleloc.sim.matrix.facts import VERDICTS
+from staleloc.sim.schema import DIALECT, Schema
+
+__all__ = ["FORMAT", "VERSION", "matrix_schema"]
+
+FORMAT = "staleloc-matrix"
+VERSION = 1
+
+_NAME: Schema = {"type": "string", "minLength": 1}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_SECONDS: Schema = {"type": "number", "minimum": 0}
+
+
+def _closed(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _named(values: Schema, description: str) -> Schema:
+    return {"description": description, "type": "object", "additionalProperties": values}
+
+
+def _list(items: Schema, description: str) -> Schema:
+    return {"description": description, "type": "array", "items": items}
+
+
+@cache
+def matrix_schema() -> Schema:
+    """The schema of a matrix file."""
+    sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
+    other = _closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
+    hunt = _closed({
+        "target": _NAME,
+        "level": {"enum": list(LEVELS)},
+        "features": _list({"enum": list(FEATURES)}, "What is in play on top of the level."),
+        "seed": _COUNT,
+        "wanted": _list(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
+        "drawn": {"description": "Digest of the first tapes.", **_NAME},
+        "tapes": {"description": "Tapes played.", **_COUNT},
+        "seconds": {"description": "Of playing them.", **_SECONDS},
+        "found": _named(sighting, "Scenario -> the first tape that looks like it."),
+        "others": _list(other, "What looks like no scenario, one a kind."),
+        "note": {"description": "Why it ended before its time.", "type": ["string", "null"]},
+    })  # fmt: skip
+    replayed = _closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
+    budget = _closed({"tapes": {"type": ["integer", "null"]}, "seconds": {"type": ["number", "null"]}})
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:staleloc:matrix:{VERSION}",
+        "title": "staleloc matrix",
+        "description": "Which release shows which incident: by its tape, and by blind fuzzing.",
+        **_closed(
+            {
+                "format": {"const": FORMAT},
+                "version": {"const": VERSION},
+                "staleloc": {"description": "Version that measured it.", **_NAME},
+                "cores": {"description": "CPUs of the machine.", **_COUNT},
+                "seeds": _list(_COUNT, "Seeds of the hunts."),
+                "budget": {"description": "Of each hunt.", **budget},
+                "releases": _list(_NAME, "Targets, oldest release first."),
+                "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
+                "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
+                "hunts": _list(hunt, "One a target, level, features and seed."),
+            }
+        ),  # fmt: skip
+    }

@@ -1,0 +1,188 @@
+"""The matrix as text: for a terminal, and as Markdown for the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from staleloc.sim.keep import KeepError, write
+from staleloc.sim.matrix.cells import LEGEND, cell_of, footnotes, short
+from staleloc.sim.matrix.facts import Matrix
+from staleloc.sim.matrix.record import alarms
+from staleloc.sim.report import columns
+from staleloc.sim.scenarios import Said, Scenario
+
+__all__ = ["MARKS", "compact", "heading", "label", "measured", "page", "said_words", "terminal", "write_markdown"]
+
+MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end of matrix -->")
+"""Lines of a Markdown file between which the table stands, if it has more than the table."""
+
+_PULL = "https://github.com/sgl-project/sglang/pull/"
+
+_NAME = re.compile(r"pr(\d+)-(.*)")
+
+
+def heading(target: str) -> str:
+    """A target at the head of a column."""
+    return target.removeprefix("sglang==")
+
+
+def label(scenario: Scenario) -> str:
+    """A scenario at the head of a row: the public number, and what it is about."""
+    found = _NAME.fullmatch(scenario.name)
+    name = found[2] if found else scenario.name
+    return f"{found[1] if found else 'none known'}: {name.replace('-', ' ')}"
+
+
+def measured(matrix: Matrix) -> str:
+    """How the matrix was measured, in a sentence."""
+    seeds = ", ".join(map(str, matrix.seeds))
+    return (
+        f"Measured with staleloc {matrix.version}: hunts of {matrix.budget} each, seeds {seeds}, one process a hunt, "
+        f"on a machine with {matrix.cores} CPU cores."
+    )
+
+
+def said_words(said: Said | None) -> str:
+    """What the public record says of releases."""
+    if said is None:
+        return "no public record"
+    since = f"since {said.since}" if said.since is not None else "not said since when"
+    return f"{since}, {f'fixed in {said.fixed}' if said.fixed is not None else 'no fix known'}"
+
+
+def terminal(matrix: Matrix, known: Sequence[Scenario]) -> str:
+    """The table, its legend and its footnotes."""
+    rows = [("", *map(heading, matrix.releases))]
+    rows += [(label(it), *(short(cell_of(matrix, it, target)) for target in matrix.releases)) for it in known]
+    lines = columns(rows, indent="")
+    used = {cell for row in rows[1:] for cell in row[1:]}
+    lines += [
+        "",
+        *columns([(text or "(none)", says) for text, says in LEGEND.items() if _occurs(text, used)], indent=""),
+    ]
+    lines += [
+        "",
+        *footnotes(matrix, known),
+        *(f"NEW: {line}" for line in alarms(matrix, tuple(known))),
+        measured(matrix),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _occurs(text: str, cells: set[str]) -> bool:
+    """Whether a text of the legend is in the table."""
+    if text == "*":
+        return any(cell.endswith("*") for cell in cells)
+    plain = {cell.removesuffix("*") for cell in cells}
+    return text in plain or (text == "3 s" and any(cell.endswith(" s") for cell in plain))
+
+
+def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> str:
+    """The table in Markdown, one row an incident."""
+    head = ["SGLang PR, incident", *map(heading, matrix.releases)]
+    lines = [_row(head), _row(["---"] * len(head))]
+    for scenario in known:
+        cells = [short(cell_of(matrix, scenario, target), tapes).replace("*", "\\*") for target in matrix.releases]
+        lines.append(_row([_linked(scenario), *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _linked(scenario: Scenario) -> str:
+    found = _NAME.fullmatch(scenario.name)
+    text = label(scenario)
+    return text.replace(found[1], f"[{found[1]}]({_PULL}{found[1]})", 1) if found else text
+
+
+def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
+    """All of it as a Markdown page."""
+    legend = [f"- {f'`{text}`' if text else 'nothing'}: {says}" for text, says in LEGEND.items()]
+    lines = [
+        "# The release matrix",
+        "",
+        "Which SGLang release shows which bug: by the incident's tape, and by fuzzing that knows of no incident. Written by",
+        "`staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of playing, loading and shrinking come on",
+        "top; tapes are the same on every machine.",
+        "",
+        measured(matrix),
+        "",
+        compact(matrix, known),
+        *legend,
+        "",
+        "## In tapes",
+        "",
+        "The same, with the number of the first tape that shows the bug (median of the seeds) in place of seconds.",
+        "",
+        compact(matrix, known, tapes=True),
+        "## Not what the record says",
+        "",
+        *_listed(footnotes(matrix, known)),
+        "",
+        "## New",
+        "",
+        "Divergences where no tape diverges, or where the bug is said to be fixed and no finding says otherwise.",
+        "",
+        *_listed(alarms(matrix, tuple(known))),
+        "",
+        "## Incidents",
+        "",
+        *_incidents(known),
+        "",
+        "## Not told apart",
+        "",
+        "What hunts found on releases that have bugs, and what looks like none of them by class and words or shape. Nothing",
+        "of it was seen on a release without a bug of the same level.",
+        "",
+        *_listed(_others(matrix)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    return [f"- {line}" for line in lines] or ["Nothing."]
+
+
+def _incidents(known: Sequence[Scenario]) -> list[str]:
+    lines = [_row(["tape", "incident", "family", "the record says", "mechanism"]), _row(["---"] * 5)]
+    for it in known:
+        lines.append(_row([f"`{it.name}`", it.incident, it.family, said_words(it.said), it.mechanism]))
+    return lines
+
+
+def _others(matrix: Matrix) -> list[str]:
+    """Releases, level -> kinds that look like no scenario."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for key, hunt in matrix.hunts.items():
+        for other in hunt.others:
+            if hunt.wanted:
+                targets = kinds.setdefault((str(key.scope), f"{other.kind}: {other.what}"), [])
+                if heading(key.target) not in targets:
+                    targets.append(heading(key.target))
+    ordered = sorted((scope, what, sorted(targets)) for (scope, what), targets in kinds.items())
+    return [f"{scope}, {', '.join(targets)}: {what}" for scope, what, targets in ordered]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def write_markdown(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> None:
+    """Write the page, or, into a file that has `MARKS`, the table between them.
+
+    Raises:
+        KeepError: the file cannot be read or written.
+    """
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+    except (OSError, ValueError) as error:
+        raise KeepError(f"{path} cannot be read ({error})") from None
+    first, last = MARKS
+    before, found, rest = text.partition(first)
+    if not found:
+        write(path, page(matrix, known))
+        return
+    _, ended, after = rest.partition(last)
+    if not ended:
+        raise KeepError(f"{path} has the line {first!r} and not {last!r}")
+    write(path, f"{before}{first}\n{compact(matrix, known)}{last}{after}")
