@@ -85,8 +85,9 @@ def hunt(
 
 class _Hunt:
     def __init__(self, stack: ExitStack, key: HuntKey, known: Sequence[Scenario]) -> None:
-        self._open = lambda: stack.enter_context(Player(key.target))
-        self._player = self._open()
+        self._stack = stack
+        self._target = key.target
+        self._player = self._opened()
         self._profiles = key.scope.of(self._player.profiles)
         self._seed = key.seed
         self._known = known
@@ -145,7 +146,10 @@ class _Hunt:
     @cached_property
     def _shrinker(self) -> Player:
         """In a process of its own: the one that hunts sees the tapes of the hunt only."""
-        return self._open()
+        return self._opened()
+
+    def _opened(self) -> Player:
+        return self._stack.enter_context(Player(self._target))
 
     def _shrunk(self, tape: Tape, divergence: Divergence) -> tuple[Tape, Divergence]:
         profile = profile_of(tape.config, self._profiles)

@@ -1,6 +1,6 @@
 """Measure what the matrix does not have yet: replays first, which take seconds, then hunts.
 
-What was measured is handed to `save` bit by bit, so that an interrupted run loses the hunts that were on their way only.
+What was measured is handed to `save` bit by bit: an interrupted run loses only the hunts that were on their way.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Session:
         return [scenario for scenario in self.known if scope_of(scenario.tape) == scope]
 
     def _missing(self) -> Iterator[tuple[HuntKey, tuple[str, ...]]]:
-        """Hunts that are to be done: where something diverges first, one scope after the other, newest release first."""
+        """Hunts to be done: where something diverges first, one scope after the other, newest release first."""
         scopes = list(dict.fromkeys(scope_of(scenario.tape) for scenario in self.known))
         places = [(target, scope) for scope in scopes for target in reversed(self.matrix.releases)]
         places = [(target, scope) for target, scope in places if not self._lacks(target, scope)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -74,8 +75,8 @@ def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagre
     return Disagreement(f"{text}: {why}" if why is not None else text, alarm)
 
 
-def alarms(matrix: Matrix, known: tuple[Scenario, ...]) -> list[str]:
-    """One line for each thing that nobody knows yet: a release that should be fixed, or a find where no tape diverges."""
+def alarms(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
+    """One line for each thing nobody knows yet: a release that should be fixed, or a find where no tape diverges."""
     lines = []
     for scenario in known:
         for target in matrix.releases:

@@ -69,5 +69,5 @@ def matrix_schema() -> Schema:
                 "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
                 "hunts": _list(hunt, "One a target, level, features and seed."),
             }
-        ),  # fmt: skip
+        ),
     }

@@ -58,16 +58,9 @@ def terminal(matrix: Matrix, known: Sequence[Scenario]) -> str:
     rows += [(label(it), *(short(cell_of(matrix, it, target)) for target in matrix.releases)) for it in known]
     lines = columns(rows, indent="")
     used = {cell for row in rows[1:] for cell in row[1:]}
-    lines += [
-        "",
-        *columns([(text or "(none)", says) for text, says in LEGEND.items() if _occurs(text, used)], indent=""),
-    ]
-    lines += [
-        "",
-        *footnotes(matrix, known),
-        *(f"NEW: {line}" for line in alarms(matrix, tuple(known))),
-        measured(matrix),
-    ]
+    legend = [(text or "(none)", says) for text, says in LEGEND.items() if _occurs(text, used)]
+    lines += ["", *columns(legend, indent=""), "", *footnotes(matrix, known)]
+    lines += [*(f"NEW: {line}" for line in alarms(matrix, known)), measured(matrix)]
     return "\n".join(lines) + "\n"
 
 
@@ -101,9 +94,9 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
     lines = [
         "# The release matrix",
         "",
-        "Which SGLang release shows which bug: by the incident's tape, and by fuzzing that knows of no incident. Written by",
-        "`staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of playing, loading and shrinking come on",
-        "top; tapes are the same on every machine.",
+        "Which SGLang release shows which bug: by the incident's tape, and by fuzzing that knows of no incident.",
+        "Written by `staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of playing: loading and",
+        "shrinking come on top. Tapes are the same on every machine.",
         "",
         measured(matrix),
         "",
@@ -123,7 +116,7 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "",
         "Divergences where no tape diverges, or where the bug is said to be fixed and no finding says otherwise.",
         "",
-        *_listed(alarms(matrix, tuple(known))),
+        *_listed(alarms(matrix, known)),
         "",
         "## Incidents",
         "",
@@ -131,8 +124,8 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "",
         "## Not told apart",
         "",
-        "What hunts found on releases that have bugs, and what looks like none of them by class and words or shape. Nothing",
-        "of it was seen on a release without a bug of the same level.",
+        "What hunts found on releases that have a bug of the same level, and what looks like none by class and words",
+        "or shape: other faces of these bugs, or others.",
         "",
         *_listed(_others(matrix)),
     ]

@@ -307,3 +307,20 @@ def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: S
     assert err.splitlines()[-1] == "staleloc: interrupted; these are the results so far"
     with pytest.raises(ProcessLookupError):
         os.kill(int((here / "pid").read_text(encoding="utf-8")), 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tapes", "9", "--seconds", "9"], "--tapes and --seconds are two ways to say when to stop; give one"),
+        (["--show"], "--show shows what is in a file; give it with --json"),
+        (["--targets", "0.5.12,builtin"], "'builtin' is no SGLang release; use for example 0.5.12"),
+        (["--seeds", "4-x"], "'4-x' is no list of seeds such as 0-4 or 0,3"),
+        (["--html", "no/such/folder/a.html"], "no/such/folder/a.html cannot be written"),
+    ],
+)
+def test_a_matrix_that_can_not_be_made_is_refused(words: list[str], message: str, run: Run) -> None:
+    done = run("matrix", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,43 @@
+"""The release matrix on real releases: what it measures is true, and the same each time but for the seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from staleloc.sim.matrix import command, store
+from staleloc.sim.matrix.cells import cell_of, short
+from staleloc.sim.matrix.facts import Budget
+from staleloc.sim.scenarios import find_scenario
+from staleloc.sim.targets.sglang.fetch import Release
+
+BUGGY, FIXED = "sglang==0.5.18", "sglang==0.5.19"
+
+NAMES = ("pr36739-second-group-end", "pr36081-deferred-free-swa-leak")
+
+
+def test_a_matrix_of_two_releases_and_two_incidents(
+    available: Callable[[str], Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are seen where they are, by tape and blind; the next run finds nothing left to do; nothing is new."""
+    available(BUGGY)
+    available(FIXED)
+    known = tuple(scenario for name in NAMES if (scenario := find_scenario(name)) is not None)
+    monkeypatch.setattr(command, "scenarios", lambda: known)
+    asked = command.Asked((FIXED, BUGGY), (0,), Budget(tapes=200))
+    paths = [tmp_path / name for name in ("one.json", "two.json")]
+    for path in paths:
+        assert command.run(asked, command.Outputs(path, tmp_path / "page.html"))[:2] == (False, False)
+    one, two = map(store.load, paths)
+    assert one == two
+    assert one.releases == [BUGGY, FIXED]
+    for scenario in known:
+        buggy, fixed = (cell_of(one, scenario, target) for target in (BUGGY, FIXED))
+        assert buggy.blind is not None
+        assert buggy.blind.hits == 1
+        assert short(fixed) == "."
+    before = paths[0].read_bytes()
+    command.run(asked, command.Outputs(paths[0], None))
+    assert paths[0].read_bytes() == before

@@ -1,0 +1,379 @@
+"""The release matrix: what a cell says, what differs from the record, and how a run goes on where another ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from staleloc.sim import schema as schemas
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.keep import KeepError
+from staleloc.sim.matrix import html, measure, store, text
+from staleloc.sim.matrix.cells import Cell, cell_of, footnotes, short
+from staleloc.sim.matrix.command import Asked, Outputs, run
+from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
+from staleloc.sim.matrix.hunt import drawn, looks_like, scope_of
+from staleloc.sim.matrix.record import alarms, claim, disagreement, order
+from staleloc.sim.matrix.schema import matrix_schema
+from staleloc.sim.progress import Progress
+from staleloc.sim.scenarios import Said, Scenario, scenarios
+from staleloc.sim.scope import Scope
+from staleloc.sim.targets.builtin import BuiltinEngine
+
+ALL = {scenario.name: scenario for scenario in scenarios()}
+
+PARTIAL = ALL["pr27779-partial-page-eviction"]
+
+OLD, NEW = "sglang==0.5.13", "sglang==0.5.14"
+
+SPOILT = """
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.mutate import load_builtin
+from staleloc.sim.targets import registry
+registry.open_target = lambda spec, mutant: load_builtin(MUTANTS["free-swa-clears-given-locs"])
+"""
+"""Makes the builtin target one that has the bug of PR 27779."""
+
+
+def matrix_of(replays: dict[str, dict[str, Replayed]], hunts: dict[HuntKey, Hunt] | None = None) -> Matrix:
+    return Matrix((0, 1, 2), Budget(tapes=9), 2, "0.1.0", list(replays), replays, hunts or {})
+
+
+def found(tape: int | None, seconds: float = 0.0, name: str = PARTIAL.name) -> Hunt:
+    seen = {} if tape is None else {name: Sighting(tape, seconds)}
+    return Hunt((PARTIAL.name,), "0", 9, 1.0, seen)
+
+
+@pytest.fixture
+def small() -> Matrix:
+    """Two releases, one scenario, three hunts on the older one."""
+    hunts = {HuntKey(OLD, Scope(), seed): found(tape, tape / 2) for seed, tape in enumerate((8, 0, 3))}
+    diverges = Replayed("diverges", "wrong-mapping: the mapping of <full loc> 5 | 6")
+    return matrix_of({OLD: {PARTIAL.name: diverges}, NEW: {PARTIAL.name: Replayed("silent")}}, hunts)
+
+
+@pytest.mark.parametrize(
+    ("since", "fixed", "told"),
+    [
+        ("0.5.12", "0.5.14", ["before", "has", "has", "fixed"]),
+        (None, "0.5.12.post1", [None, None, "fixed", "fixed"]),
+        ("0.5.12", None, ["before", "has", "has", "has"]),
+        (None, None, [None] * 4),
+    ],
+)
+def test_a_release_is_said_to_have_a_bug_between_two_releases(since: Any, fixed: Any, told: list[str | None]) -> None:
+    """A post release comes after its release; of what is no release nothing is said."""
+    said = Said(since, fixed)
+    targets = [f"sglang=={version}" for version in ("0.5.11", "0.5.12", "0.5.12.post1", "0.5.14")]
+    assert [claim(said, target) for target in targets] == told
+    assert claim(said, "sglang@.") is None
+    assert claim(None, OLD) is None
+
+
+def test_releases_are_in_the_order_of_their_numbers() -> None:
+    """And whatever has none comes last."""
+    targets = ["sglang@x", "sglang==0.5.9", "sglang==0.5.12.post1", "sglang==0.5.12", "sglang==0.5.10"]
+    assert sorted(targets, key=order) == [targets[1], targets[4], targets[3], targets[2], targets[0]]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "target", "says", "alarm"),
+    [
+        ("diverges", "sglang==0.5.13", None, False),
+        ("silent", "sglang==0.5.14", None, False),
+        ("unplayable", "sglang==0.5.13", None, False),
+        ("other", "sglang==0.5.14", None, False),
+        ("diverges", "sglang==0.5.14", "diverges, and is said to be fixed since 0.5.14", True),
+        ("diverges", "sglang==0.5.15", "diverges, and is said to be fixed since 0.5.14", False),
+        ("diverges", "sglang==0.5.11", "diverges, and is said to have it since 0.5.12 only", False),
+        ("silent", "sglang==0.5.12", "is silent, and is said to have it", False),
+        ("silent", "sglang==0.5.13", "is silent, and diverged before: because", False),
+        ("other", "sglang==0.5.12", "diverges as something else (race: x), and is said to have it", False),
+    ],
+)
+def test_what_is_seen_and_what_is_said_are_compared(verdict: str, target: str, says: str | None, alarm: bool) -> None:
+    """Only a divergence that nobody knows, on a release that should be fixed, is an alarm."""
+    known = replace(
+        PARTIAL,
+        diverges=("sglang==0.5.13", "sglang==0.5.15"),
+        silent=("sglang==0.5.14",),
+        said=Said("0.5.12", "0.5.14"),
+        remark={"0.5.13": "because"},
+    )
+    differs = disagreement(known, target, Replayed(verdict, "race: x"))
+    assert (None if differs is None else differs.text) == says
+    assert (differs is not None and differs.alarm) == alarm
+
+
+def test_a_scenario_without_a_record_alarms_where_it_was_silent() -> None:
+    """Its own list is all that is known of it."""
+    known = replace(PARTIAL, said=None, diverges=(), silent=(NEW,))
+    differs = disagreement(known, NEW, Replayed("diverges"))
+    assert differs is not None
+    assert (differs.text, differs.alarm) == ("diverges, and was silent before", True)
+    assert disagreement(known, OLD, Replayed("diverges")) is None
+
+
+def test_a_find_where_no_tape_diverges_is_an_alarm(small: Matrix) -> None:
+    """Whether it looks like something or not; where one does, finds of any look are expected."""
+    other = Other("leak", "conservation", "page # is lost", 5)
+    assert alarms(small, [PARTIAL]) == []
+    small.hunts[HuntKey(OLD, Scope(), 3)] = replace(found(2), others=(other,))
+    assert alarms(small, [PARTIAL]) == []
+    small.hunts[HuntKey(NEW, Scope(), 0)] = replace(found(2), wanted=(), others=(other,))
+    assert alarms(small, [PARTIAL]) == [
+        f"{NEW}, the allocator level, seed 0, tape 2: looks like {PARTIAL.name}",
+        f"{NEW}, the allocator level, seed 0, tape 5: leak: page # is lost",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tapes", "expected"),
+    [((8, 0, 3), (3, 3, 4, "2 s")), ((8, None, 3), (3, 2, 9, "4 s")), ((None, None, 3), (3, 1, None, "x"))],
+)
+def test_a_cell_has_the_median_of_the_seeds(tapes: tuple[int | None, ...], expected: tuple[Any, ...]) -> None:
+    """A seed that never finds it counts as later than any; the tape that shows it is counted in."""
+    hunts = {HuntKey(OLD, Scope(), seed): found(tape, (tape or 0) / 2) for seed, tape in enumerate(tapes)}
+    matrix = matrix_of({OLD: {PARTIAL.name: Replayed("diverges")}}, hunts)
+    cell = cell_of(matrix, PARTIAL, OLD)
+    assert cell.blind is not None
+    assert (cell.blind.hunts, cell.blind.hits, cell.blind.tapes, short(cell)) == expected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"), [("diverges", "x?"), ("other", "o"), ("silent", "."), ("unplayable", "")]
+)
+def test_a_cell_without_hunts_says_what_the_tape_does(verdict: str, expected: str) -> None:
+    """A mark is added where the record says otherwise, and a question where nothing was measured."""
+    cell = Cell(Replayed(verdict), None, None)
+    assert short(cell) == expected
+    assert short(Cell(None, None, None)) == "?"
+    differs = disagreement(PARTIAL, NEW, Replayed("diverges"))
+    assert short(replace(cell, differs=differs)) == f"{expected}*"
+
+
+def test_a_file_holds_all_that_was_measured(small: Matrix, tmp_path: Path) -> None:
+    """It is valid under its schema, the published one is current, and the same bytes come out again."""
+    path = tmp_path / "matrix.json"
+    small.absent["sglang==9.9"] = "no such release"
+    small.hunts[HuntKey(OLD, Scope("engine", ("disagg",)), 1)] = replace(found(None), note="it hung")
+    store.save(small, path)
+    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), matrix_schema())
+    again = store.load(path)
+    assert again == small
+    first = path.read_bytes()
+    store.save(again, path)
+    assert path.read_bytes() == first
+    assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
+    published = Path(store.__file__).with_name("matrix.schema.json")
+    assert published.read_text(encoding="utf-8") == schemas.dumps(matrix_schema())
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format": "staleloc-tape"}', "\x00"])
+def test_a_file_that_is_no_matrix_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
+    """And it is left as it is."""
+    path = tmp_path / "matrix.json"
+    path.write_text(content)
+    with pytest.raises(KeepError, match=r"^\S+ is no matrix"):
+        run(Asked((), None, None), Outputs(path, None))
+    assert path.read_text() == content
+
+
+def test_another_budget_or_other_seeds_do_not_go_into_a_file(small: Matrix, tmp_path: Path) -> None:
+    """Cells of one table are measured alike."""
+    path = tmp_path / "matrix.json"
+    store.save(small, path)
+    for asked in (Asked((), (0, 1), None), Asked((), None, Budget(tapes=10))):
+        with pytest.raises(KeepError, match="was measured with another"):
+            run(asked, Outputs(path, None))
+    new, interrupted, _ = run(Asked((), (0, 1, 2), Budget(tapes=9), measure=False), Outputs(path, None))
+    assert (new, interrupted) == (False, False)
+
+
+def test_every_scenario_has_a_row_and_every_release_a_column(small: Matrix) -> None:
+    """In the terminal's table, in Markdown and in HTML; where nothing was measured there is a question mark."""
+    lines = text.terminal(small, scenarios()).splitlines()
+    assert lines[0].split() == ["0.5.13", "0.5.14"]
+    assert [line.split(":")[1].split("  ")[0].strip() for line in lines[1 : len(ALL) + 1]] == [
+        text.label(it).split(": ")[1] for it in scenarios()
+    ]
+    rows = text.compact(small, scenarios()).splitlines()
+    assert len(rows) == len(ALL) + 2
+    assert {row.count("|") for row in rows} == {4}
+    assert sum(row.endswith("| ? | ? |") for row in rows) == len(ALL) - 1
+    page = html.render(small, scenarios())
+    assert page.count("<td") == 2 * len(ALL)
+
+
+def test_what_a_release_says_can_not_spoil_a_page(small: Matrix) -> None:
+    """Neither the HTML nor the columns of a Markdown table."""
+    page = html.render(small, [PARTIAL])
+    assert "&lt;full loc&gt;" in page
+    assert "<full loc>" not in page
+    assert text.page(small, [replace(PARTIAL, mechanism="a | b")]).count("a / b") == 1
+
+
+def test_footnotes_name_each_cell_that_differs() -> None:
+    """And each release that could not be had."""
+    matrix = matrix_of({NEW: {PARTIAL.name: Replayed("diverges")}})
+    matrix.absent["sglang==9.9"] = "no such release"
+    assert footnotes(matrix, [PARTIAL]) == [
+        "sglang==9.9: no such release",
+        f"NEW: {PARTIAL.name} on {NEW} diverges, and is said to be fixed since 0.5.14",
+    ]
+
+
+def test_the_table_is_written_between_marks(small: Matrix, tmp_path: Path) -> None:
+    """What is around it stays; a file without marks becomes the whole page."""
+    readme, page = tmp_path / "README.md", tmp_path / "MATRIX.md"
+    first, last = text.MARKS
+    readme.write_text(f"# Ours\n{first}\nold\n{last}\nmore\n")
+    for _ in range(2):
+        text.write_markdown(readme, small, [PARTIAL])
+    assert readme.read_text() == f"# Ours\n{first}\n{text.compact(small, [PARTIAL])}{last}\nmore\n"
+    text.write_markdown(page, small, [PARTIAL])
+    assert page.read_text() == text.page(small, [PARTIAL])
+    readme.write_text(f"{first}\nold\n")
+    with pytest.raises(KeepError, match="and not"):
+        text.write_markdown(readme, small, [PARTIAL])
+
+
+def says(kind: str, what: str, check: str = "rows") -> Divergence:
+    return Divergence(kind, check, 0, what)
+
+
+def test_whole_requests_are_told_by_words_and_by_whether_pages_are_tokens() -> None:
+    """However many numbers a list has, and however it is cut."""
+    page, rows = ALL["unsent-page-before-the-window"], ALL["unsent-rows-before-the-window"]
+    what = (
+        "slot 4 of layer 1, token 4 of node 20, holds nothing, expected the KV of token 3 after [... 1, 2] at layer 0"
+    )
+    for scenario in (page, rows):
+        longer = replace(scenario.tape, events=scenario.tape.events * 2)
+        assert looks_like(longer, says("wrong-content", what), [page, rows]) == scenario
+        assert looks_like(longer, says("wrong-content", "something else"), [page, rows]) is None
+
+
+def test_the_legacy_tree_is_told_from_the_others() -> None:
+    """Both say the same of the same bug, and are other code."""
+    legacy, unified = ALL["pr29352-recovery-under-lock"], ALL["pr29352-recovery-takes-running-slots"]
+    what = "request 3 goes on using full page 1, which the tree gave up"
+    for scenario in (legacy, unified):
+        longer = replace(scenario.tape, events=scenario.tape.events * 2)
+        assert looks_like(longer, says("use-after-free", what), [legacy, unified]) == scenario
+
+
+def test_a_bug_is_known_by_its_other_classes_too() -> None:
+    """With the same kinds of events: PR 36739 may show as a double free."""
+    known = ALL["pr36739-second-group-end"]
+    assert looks_like(known.tape, says("double-free", "x"), [PARTIAL, known]) == known
+    assert looks_like(known.tape, says("leak", "x"), [PARTIAL, known]) is None
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
+def test_a_scenario_is_found_in_a_campaign_of_its_scope(scenario: Scenario) -> None:
+    """Its tape is told from all others of the scope by what it shows; two that show the same differ otherwise."""
+    known = [it for it in scenarios() if scope_of(it.tape) == scope_of(scenario.tape)]
+    for words in scenario.shows or [""]:
+        assert looks_like(scenario.tape, says(scenario.kind, words), known) == scenario
+
+
+class Hunting:
+    """Sessions on the builtin target, with hunts that play nothing.
+
+    Attributes:
+        done: the hunts that were asked for.
+        fails: the seed of a hunt in which somebody presses Ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self.done: list[HuntKey] = []
+        self.fails: int | None = None
+
+    def hunt(self, key: HuntKey, budget: Budget, known: Any, wanted: tuple[str, ...], over: Any) -> Hunt:
+        if key.seed == self.fails:
+            raise KeyboardInterrupt
+        self.done.append(key)
+        return Hunt(wanted, drawn(key.scope.of(BuiltinEngine.profiles), key.seed), 0, 0.0, {})
+
+
+@pytest.fixture
+def hunting(monkeypatch: pytest.MonkeyPatch) -> Hunting:
+    fake = Hunting()
+    monkeypatch.setattr(measure, "hunt", fake.hunt)
+    return fake
+
+
+def session_of(matrix: Matrix, save: Callable[[Matrix], None] = lambda matrix: None) -> measure.Session:
+    return measure.Session(matrix, [PARTIAL], save, Progress())
+
+
+def empty(tapes: int = 40, seeds: tuple[int, ...] = (0, 1)) -> Matrix:
+    return Matrix(seeds, Budget(tapes=tapes), 2, "0.1.0")
+
+
+def test_a_hunt_ends_when_all_that_diverges_was_seen(hostile: Callable[[str], Path]) -> None:
+    """And is the same each time but for the seconds; a clean target is played to the end of the budget."""
+    matrix, again, clean = empty(seeds=(0,)), empty(seeds=(0,)), empty(tapes=8, seeds=(0,))
+    session = session_of(clean)
+    session.replays(["builtin"])
+    session.hunts(1)
+    assert [(it.tapes, it.found, it.others) for it in clean.hunts.values()] == [(8, {}, ())]
+    hostile(SPOILT)
+    for one in (matrix, again):
+        session = session_of(one)
+        session.replays(["builtin"])
+        session.hunts(2)
+    assert matrix == again
+    assert matrix.replays["builtin"][PARTIAL.name].verdict == "diverges"
+    for done in matrix.hunts.values():
+        assert done.found[PARTIAL.name].tape == done.tapes - 1 < 39
+
+
+def test_a_run_does_only_what_is_missing(hunting: Hunting) -> None:
+    """A hunt is done again when the generator draws other tapes, other scenarios diverge, or it ended early."""
+    matrix = empty(tapes=2, seeds=(0, 1, 2, 3))
+    saved: list[int] = []
+    session = session_of(matrix, lambda matrix: saved.append(len(matrix.hunts)))
+    session.replays(["builtin"])
+    session.hunts(1)
+    assert saved == [0, 1, 2, 3, 4]
+    keys = list(matrix.hunts)
+    matrix.hunts[keys[0]] = replace(matrix.hunts[keys[0]], drawn="other")
+    matrix.hunts[keys[1]] = replace(matrix.hunts[keys[1]], wanted=("other",))
+    matrix.hunts[keys[2]] = replace(matrix.hunts[keys[2]], note="it hung")
+    hunting.done.clear()
+    session.hunts(1)
+    assert hunting.done == keys[:3]
+
+
+def test_an_interrupted_run_keeps_what_it_has(hunting: Hunting) -> None:
+    """The next one goes on from there."""
+    matrix = empty(tapes=2, seeds=(0, 1, 2))
+    session = session_of(matrix)
+    session.replays(["builtin"])
+    hunting.fails = 1
+    with pytest.raises(KeyboardInterrupt):
+        session.hunts(1)
+    hunting.fails = None
+    assert [key.seed for key in matrix.hunts] == [0]
+    hunting.done.clear()
+    session.hunts(1)
+    assert [key.seed for key in hunting.done] == [1, 2]
+
+
+@pytest.mark.usefixtures("hunting")
+def test_a_release_that_can_not_be_had_is_told() -> None:
+    """The others are measured all the same."""
+    matrix = empty(tapes=1, seeds=(0,))
+    session = session_of(matrix)
+    session.replays(["builtin", "builtin:nonsense"])
+    session.hunts(1)
+    assert matrix.releases == ["builtin"]
+    assert matrix.absent["builtin:nonsense"].startswith("builtin has no policy 'nonsense'")
