@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staleloc.sim.mutants.contents import CPU_COPY
-from staleloc.sim.mutants.edits import before, drop, swap
+from staleloc.sim.mutants.edits import drop, swap
 from staleloc.sim.mutate import Edit, Mutant
 
 __all__ = ["ENGINE"]
@@ -28,18 +28,6 @@ ENGINE: tuple[Mutant, ...] = (
             "self.full_to_swa_index_mapping[free_index] = 0",
         ),
         events=("free_swa",),
-    ),
-    _sglang(
-        "tail-keeps-former-owner",
-        ">=0.5.14,<0.5.17",
-        "takes back the fix of PR 25805 in releases whose restore_state leaves the mapping behind",
-        before(
-            _MODERN,
-            "SWATokenToKVPoolAllocator.alloc_extend_swa_tail",
-            "self.set_full_to_swa_mapping(alloc_full_indices[-swa_tail_len:], alloc_swa_indices)",
-            "extend_num_tokens = swa_tail_len",
-        ),
-        events=("backup", "restore", "alloc_extend_swa_tail"),
     ),
     _sglang(
         "clear-keeps-mapping",

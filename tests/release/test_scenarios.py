@@ -6,9 +6,12 @@ from collections.abc import Callable
 from importlib.resources import files
 
 import pytest
+from packaging.version import Version
 
+from staleloc.sim.divergence import CLASSES
 from staleloc.sim.judge import Player
 from staleloc.sim.replay import adapt
+from staleloc.sim.scenarios import Scenario, scenarios
 from staleloc.sim.tape import Tape, loads
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -54,8 +57,20 @@ def test_a_scenario_says_what_it_is(name: str) -> None:
     """A scenario names its incident, source, family, mechanism, class, and a target on which it diverges."""
     provenance = SCENARIOS[name].provenance
     assert provenance is not None
-    assert set(provenance) - {"shows"} == {
+    assert set(provenance) - {"shows", "said", "also", "remark"} == {
         "incident", "source", "family", "mechanism", "class", "diverges", "silent", "target",
     }  # fmt: skip
     assert provenance["target"] in told(name, "diverges")
     assert told(name, "silent")
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
+def test_a_scenario_knows_the_public_record(scenario: Scenario) -> None:
+    """Which releases are said to have the bug, or that nobody reported it; as what else it shows is another class."""
+    assert (scenario.said is None) == scenario.incident.startswith(("found by fuzzing", "possible since"))
+    if scenario.said is not None:
+        since, fixed = scenario.said.since, scenario.said.fixed
+        assert since is None or fixed is None or Version(since) < Version(fixed)
+    assert all(Version(version) and why for version, why in scenario.remark.items())
+    assert scenario.kind not in scenario.also
+    assert set(scenario.also) <= set(CLASSES)

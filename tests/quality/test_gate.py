@@ -1,0 +1,149 @@
+"""Nothing is here that nobody shows: each event, check, mutant, stand-in and entry point of a release is covered by a
+test or a scenario, or exempt for a reason.
+
+What covers it is found out from pytest's own list of tests and from the scenarios where that can be; `NAMED` says the
+rest. An entry for something that is gone, or that needs none, fails as well.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from staleloc.sim.alphabet import ALPHABET
+from staleloc.sim.checks import CHECKS
+from staleloc.sim.disagg.checks import DISAGG_CHECKS
+from staleloc.sim.disagg.events import DISAGG_EVENTS
+from staleloc.sim.divergence import CLASSES
+from staleloc.sim.engine.checks import ENGINE_CHECKS
+from staleloc.sim.engine.events import ENGINE_EVENTS
+from staleloc.sim.events import EVENTS
+from staleloc.sim.matrix.hunt import scope_of
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.scenarios import scenarios
+from staleloc.sim.targets.sglang.drift import ALLOCATOR, DSV4, HYBRID
+from staleloc.sim.targets.sglang.fakes import FAKES
+from staleloc.sim.targets.sglang.leaves import LEAVES
+
+ROOT = Path(__file__).parents[2]
+
+FOUND = (
+    "tests/quality/test_discovery.py::test_every_mutant_is_found_from_every_seed",
+    "tests/quality/test_engine_discovery.py::test_every_mutant_is_found_from_every_seed",
+    "tests/quality/test_disagg_discovery.py::test_every_mutant_is_found_from_every_seed",
+    "tests/release/test_engine_mutants.py::test_every_mutant_is_found",
+)
+"""Tests that take mutants by name, and find them."""
+
+FIRED = (
+    "tests/unit/test_checks.py::test_a_misbehaving_target_fires_its_check",
+    "tests/unit/test_engine_checks.py::test_a_mutant_fires_the_check",
+    "tests/unit/test_disagg_checks.py::test_a_misbehaving_node_fires_its_check",
+)
+"""Tests whose cases begin with the name of a check, and fire it; each has one beside it in which it stays quiet."""
+
+EVERY_CALL = "tests/release/test_releases.py::test_a_release_is_driven_through_every_event"
+KERNELS = "tests/release/test_releases.py::test_replaced_kernels_agree_with_the_plain_functions"
+LIFE = "tests/release/test_engine_releases.py::test_every_event_does_what_it_should"
+RULES = "tests/release/test_disagg_releases.py::test_rules_are_read_off_each_release"
+
+NAMED: dict[str, str] = {}
+"""What no parameter and no scenario covers -> the test that does."""
+
+EXEMPT: dict[str, str] = {}
+"""What nothing covers -> why that is right."""
+
+
+def items() -> Iterator[str]:
+    """Everything that must be covered, by kind and name, from the registries."""
+    yield from (f"event {event.kind}" for event in ALPHABET)
+    yield from (f"check {check.name}" for check in dict.fromkeys((*CHECKS, *ENGINE_CHECKS, *DISAGG_CHECKS)))
+    yield from (f"class {kind}" for kind in CLASSES)
+    yield from (f"mutant {name}" for name in MUTANTS)
+    for owner, calls in (("allocator", ALLOCATOR), ("hybrid pool", HYBRID), ("dsv4 pool", DSV4)):
+        yield from (f"call of the {owner}: {call.method}" for call in calls)
+    for level, events in (("allocator", EVENTS), ("engine", ENGINE_EVENTS), ("disagg", DISAGG_EVENTS)):
+        yield from (f"event on releases, {level}: {event.kind}" for event in events)
+    yield from dict.fromkeys(f"stand-in {leaf.attribute}" for leaf in LEAVES)
+    yield from (f"answer {fake.module}.{fake.name}" for fake in FAKES)
+
+
+def by_scenarios() -> Iterator[str]:
+    """What scenarios cover: events, their levels on releases, and classes."""
+    for scenario in scenarios():
+        yield f"class {scenario.kind}"
+        scope = scope_of(scenario.tape)
+        level = "disagg" if "disagg" in scope.features else scope.level
+        for event in scenario.tape.events:
+            yield f"event {event.kind}"
+            if any(target.startswith("sglang") for target in scenario.diverges):
+                yield f"event on releases, {level}: {event.kind}"
+
+
+def by_tests(collected: list[str]) -> Iterator[str]:
+    """What parametrized tests cover: mutants and checks."""
+    for node in collected:
+        test, _, parameter = node.partition("[")
+        if test in FOUND:
+            yield f"mutant {parameter.removesuffix(']')}"
+        if test in FIRED:
+            yield from (f"check {name}" for name in CHECK_NAMES if re.match(rf"{re.escape(name)}[:\-]", parameter))
+
+
+CHECK_NAMES = [item.removeprefix("check ") for item in items() if item.startswith("check ")]
+
+
+def faults(everything: list[str], covered: set[str], named: dict[str, str], exempt: dict[str, str]) -> list[str]:
+    """One line for each thing that is not covered, or that an entry is wrong about."""
+    lines = [f"{it}: nothing covers it" for it in everything if not {it} & (covered | named.keys() | exempt.keys())]
+    lines += [f"{it}: there is no such thing" for it in (*named, *exempt) if it not in everything]
+    lines += [f"{it}: needs no entry, it is covered" for it in (*named, *exempt) if it in covered]
+    lines += [f"{it}: covered and exempt" for it in named if it in exempt]
+    return lines + [f"{it}: why?" for it, why in exempt.items() if len(why.split()) < 4]
+
+
+@pytest.fixture(scope="module")
+def collected() -> list[str]:
+    """Every test there is, with its parameters."""
+    words = ["-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.fixture(scope="module")
+def covered(collected: list[str]) -> set[str]:
+    """What is covered without an entry."""
+    return {*by_scenarios(), *by_tests(collected)}
+
+
+def test_everything_is_covered_or_exempt(covered: set[str]) -> None:
+    """And no entry is about something that is gone, or covered anyway."""
+    assert faults(list(items()), covered, NAMED, EXEMPT) == []
+
+
+def test_every_named_test_is_there(collected: list[str]) -> None:
+    """Those of the entries, and those that are asked for their parameters."""
+    tests = {node.partition("[")[0] for node in collected}
+    assert {*NAMED.values(), *FOUND, *FIRED} <= tests
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda it: it["everything"].append("event teleport"), "event teleport: nothing covers it"),
+        (lambda it: it["named"].update({"check gone": "test"}), "check gone: there is no such thing"),
+        (lambda it: it["exempt"].update({"event alloc_extend": "this needs no words"}), "needs no entry"),
+        (lambda it: it["exempt"].update({"check gone": "because"}), "check gone: why?"),
+    ],
+)
+def test_a_gap_or_a_stale_entry_is_seen(change: Callable[..., None], fault: str, covered: set[str]) -> None:
+    """Each kind of fault, planted."""
+    gate = {"everything": list(items()), "covered": set(covered), "named": dict(NAMED), "exempt": dict(EXEMPT)}
+    change(gate)
+    assert any(fault in line for line in faults(**gate))  # type: ignore[arg-type]
