@@ -1,5 +1,5 @@
-"""Nothing is here that nobody shows: each event, check, mutant, stand-in and entry point of a release is covered by a
-test or a scenario, or exempt for a reason.
+"""Nothing is here that nobody shows: each event, check, mutant, stand-in and entry point of a release is covered
+by a test or a scenario, or exempt for a reason.
 
 What covers it is found out from pytest's own list of tests and from the scenarios where that can be; `NAMED` says the
 rest. An entry for something that is gone, or that needs none, fails as well.
@@ -19,7 +19,6 @@ from staleloc.sim.alphabet import ALPHABET
 from staleloc.sim.checks import CHECKS
 from staleloc.sim.disagg.checks import DISAGG_CHECKS
 from staleloc.sim.disagg.events import DISAGG_EVENTS
-from staleloc.sim.divergence import CLASSES
 from staleloc.sim.engine.checks import ENGINE_CHECKS
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import EVENTS
@@ -37,6 +36,7 @@ FOUND = (
     "tests/quality/test_engine_discovery.py::test_every_mutant_is_found_from_every_seed",
     "tests/quality/test_disagg_discovery.py::test_every_mutant_is_found_from_every_seed",
     "tests/release/test_engine_mutants.py::test_every_mutant_is_found",
+    "tests/release/test_mutants.py::test_every_mutant_is_found",
 )
 """Tests that take mutants by name, and find them."""
 
@@ -47,15 +47,37 @@ FIRED = (
 )
 """Tests whose cases begin with the name of a check, and fire it; each has one beside it in which it stays quiet."""
 
-EVERY_CALL = "tests/release/test_releases.py::test_a_release_is_driven_through_every_event"
+CALLS = "tests/release/test_releases.py::test_a_release_is_driven_through_every_event"
+ALTERED = "tests/unit/test_checks.py::test_a_misbehaving_target_fires_its_check"
+DRAFTS = "tests/unit/test_graph_events.py::test_a_draft_that_is_no_longer_next_is_not_verified"
+STEPS = "tests/unit/test_graph_events.py::test_a_runner_does_its_own_kind_of_step_only"
 KERNELS = "tests/release/test_releases.py::test_replaced_kernels_agree_with_the_plain_functions"
-LIFE = "tests/release/test_engine_releases.py::test_every_event_does_what_it_should"
-RULES = "tests/release/test_disagg_releases.py::test_rules_are_read_off_each_release"
 
-NAMED: dict[str, str] = {}
-"""What no parameter and no scenario covers -> the test that does."""
+NAMED: dict[str, str] = {
+    **{f"event {kind}": ALTERED for kind in ("alloc", "clear", "read_kv", "translate", "move")},
+    "event alloc_decode": "tests/unit/test_builtin_mutants.py::test_the_last_event_of_the_tape_shows_the_mutant",
+    "event flush": "tests/unit/test_builtin_engine.py::test_flushing_empties_everything",
+    **{f"event {kind}": STEPS for kind in ("capture", "replay", "replay_chunk")},
+    **{f"event {kind}": DRAFTS for kind in ("draft", "verify")},
+    **{
+        f"event on releases, allocator: {kind}": CALLS
+        for kind in ("alloc", "alloc_decode", "clear", "read_kv", "translate", "move")
+    },
+    "event on releases, engine: flush": "tests/release/test_engine_releases.py::test_every_event_does_what_it_should",
+    "call of the allocator": CALLS,
+    "call of the hybrid pool": CALLS,
+    "call of the dsv4 pool": CALLS,
+    "stand-in alloc_extend_kernel": KERNELS,
+    "stand-in alloc_decode_kernel": KERNELS,
+    "stand-in fused_store_cache": CALLS,
+}
+"""What no parameter and no scenario covers -> the test that does. A name that ends where a colon follows is all that
+begins with it."""
 
-EXEMPT: dict[str, str] = {}
+EXEMPT: dict[str, str] = {
+    "stand-in cuda.synchronize": "a CPU has nothing to wait for, so there is nothing to get wrong",
+    "answer": "one fixed value each, with its reason in fakes.py; whatever else a release asks for fails at its name",
+}
 """What nothing covers -> why that is right."""
 
 
@@ -63,20 +85,18 @@ def items() -> Iterator[str]:
     """Everything that must be covered, by kind and name, from the registries."""
     yield from (f"event {event.kind}" for event in ALPHABET)
     yield from (f"check {check.name}" for check in dict.fromkeys((*CHECKS, *ENGINE_CHECKS, *DISAGG_CHECKS)))
-    yield from (f"class {kind}" for kind in CLASSES)
     yield from (f"mutant {name}" for name in MUTANTS)
     for owner, calls in (("allocator", ALLOCATOR), ("hybrid pool", HYBRID), ("dsv4 pool", DSV4)):
         yield from (f"call of the {owner}: {call.method}" for call in calls)
     for level, events in (("allocator", EVENTS), ("engine", ENGINE_EVENTS), ("disagg", DISAGG_EVENTS)):
         yield from (f"event on releases, {level}: {event.kind}" for event in events)
     yield from dict.fromkeys(f"stand-in {leaf.attribute}" for leaf in LEAVES)
-    yield from (f"answer {fake.module}.{fake.name}" for fake in FAKES)
+    yield from (f"answer: {fake.module}.{fake.name}" for fake in FAKES)
 
 
 def by_scenarios() -> Iterator[str]:
-    """What scenarios cover: events, their levels on releases, and classes."""
+    """What scenarios cover: events, and where they diverge, on releases too."""
     for scenario in scenarios():
-        yield f"class {scenario.kind}"
         scope = scope_of(scenario.tape)
         level = "disagg" if "disagg" in scope.features else scope.level
         for event in scenario.tape.events:
@@ -100,11 +120,13 @@ CHECK_NAMES = [item.removeprefix("check ") for item in items() if item.startswit
 
 def faults(everything: list[str], covered: set[str], named: dict[str, str], exempt: dict[str, str]) -> list[str]:
     """One line for each thing that is not covered, or that an entry is wrong about."""
-    lines = [f"{it}: nothing covers it" for it in everything if not {it} & (covered | named.keys() | exempt.keys())]
-    lines += [f"{it}: there is no such thing" for it in (*named, *exempt) if it not in everything]
-    lines += [f"{it}: needs no entry, it is covered" for it in (*named, *exempt) if it in covered]
-    lines += [f"{it}: covered and exempt" for it in named if it in exempt]
-    return lines + [f"{it}: why?" for it, why in exempt.items() if len(why.split()) < 4]
+    meant = {entry: {it for it in everything if it == entry or it.startswith(f"{entry}:")} for entry in named | exempt}
+    told = set().union(*meant.values())
+    lines = [f"{it}: nothing covers it" for it in everything if it not in covered | told]
+    lines += [f"{entry}: there is no such thing" for entry, those in meant.items() if not those]
+    lines += [f"{entry}: needs no entry, it is covered" for entry, those in meant.items() if those & covered]
+    lines += [f"{entry}: covered and exempt" for entry in named if entry in exempt]
+    return lines + [f"{entry}: why?" for entry, why in exempt.items() if len(why.split()) < 4]
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +153,17 @@ def test_every_named_test_is_there(collected: list[str]) -> None:
     """Those of the entries, and those that are asked for their parameters."""
     tests = {node.partition("[")[0] for node in collected}
     assert {*NAMED.values(), *FOUND, *FIRED} <= tests
+
+
+@pytest.mark.parametrize("entry", [entry for entry in NAMED if entry.startswith("event")])
+def test_a_named_test_is_about_what_it_covers(entry: str) -> None:
+    """Its file, or a script beside it that it runs, has the event's name."""
+    kind = entry.split()[-1]
+    path = ROOT / NAMED[entry].partition("::")[0]
+    files = [path] if path.parent.name != "release" else list(path.parent.glob("*.py"))
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    camel = kind.title().replace("_", "")
+    assert re.search(rf"\b({camel}|{kind})\b", text)
 
 
 @pytest.mark.parametrize(
