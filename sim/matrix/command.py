@@ -16,6 +16,7 @@ from staleloc.sim.matrix.measure import Session
 from staleloc.sim.matrix.record import alarms
 from staleloc.sim.progress import progress
 from staleloc.sim.scenarios import scenarios
+from staleloc.sim.targets.base import TargetError
 
 __all__ = ["Asked", "Outputs", "run"]
 
@@ -63,6 +64,7 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
 
     Raises:
         KeepError: a file cannot be written, or is not one to go on with.
+        TargetError: there is nothing to measure anything on.
     """
     outputs.check()
     matrix = _begun(asked, outputs.json)
@@ -100,4 +102,6 @@ def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bo
         return False
     finally:
         save(matrix)
+    if not matrix.releases:
+        raise TargetError("; ".join(matrix.absent.values()))
     return True

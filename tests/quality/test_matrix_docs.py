@@ -1,0 +1,55 @@
+"""The tables in the documentation are what was measured, of all scenarios; and what was measured is what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from staleloc.sim.matrix import store, text
+from staleloc.sim.matrix.facts import Matrix
+from staleloc.sim.matrix.record import alarms
+from staleloc.sim.scenarios import Scenario, scenarios
+
+ROOT = Path(__file__).parents[2]
+
+AGAIN = (
+    "python -m staleloc.sim matrix --json docs/matrix.json --markdown docs/MATRIX.md --markdown README.md --no-blind "
+    "(and without --no-blind to fuzz what is new)"
+)
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return store.load(ROOT / "docs" / "matrix.json")
+
+
+def test_the_documents_show_the_file(matrix: Matrix) -> None:
+    """Byte for byte."""
+    page = (ROOT / "docs" / "MATRIX.md").read_text(encoding="utf-8")
+    assert page == text.page(matrix, scenarios()), AGAIN
+    first, last = text.MARKS
+    _, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"{first}\n")
+    assert rest.partition(last)[0] == text.compact(matrix, scenarios()), AGAIN
+
+
+def test_every_scenario_was_played_on_every_release(matrix: Matrix) -> None:
+    """No row and no cell is missing, and no scenario that is gone is left."""
+    names = {scenario.name for scenario in scenarios()}
+    assert {target: set(replays) for target, replays in matrix.replays.items()} == dict.fromkeys(
+        matrix.releases, names
+    ), AGAIN
+    assert matrix.absent == {}
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
+def test_a_row_is_what_its_scenario_says(scenario: Scenario, matrix: Matrix) -> None:
+    """Where the scenario says that it diverges or is silent, the table says so."""
+    seen = {target: replays[scenario.name].verdict for target, replays in matrix.replays.items()}
+    assert {seen[target] for target in scenario.diverges if target in seen} == {"diverges"}
+    assert {seen[target] for target in scenario.silent if target in seen} <= {"silent"}
+
+
+def test_nothing_in_the_table_is_new(matrix: Matrix) -> None:
+    """No release diverges that should be fixed, unless the findings say so."""
+    assert alarms(matrix, scenarios()) == []
