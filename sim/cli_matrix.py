@@ -56,7 +56,7 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help=f"Of playing, for each hunt.  [default: {DEFAULT_SECONDS:.0f}]",
+    help=f"Of processor time, playing, for each hunt.  [default: {DEFAULT_SECONDS:.0f}]",
 )
 @click.option("--tapes", type=click.IntRange(min=1), help="A hunt's budget in tapes: the same on every machine.")
 @click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")

@@ -27,6 +27,7 @@ class Player:
         events: events of the last tape that were played.
         skipped: how many of them did not apply.
         seen: situations of the last tape.
+        cpu: seconds of processor time that the worker took for the last tape; None if it gave no answer.
     """
 
     def __init__(self, target: str, mutant: str | None = None, answer_seconds: float = ANSWER_SECONDS) -> None:
@@ -36,6 +37,7 @@ class Player:
         self.stand_ins = self._worker.stand_ins
         self.events = self.skipped = 0
         self.seen: dict[str, int] = {}
+        self.cpu: float | None = None
         self._effect: str | None = None
 
     def play(self, tape: Tape) -> Divergence | None:
@@ -45,7 +47,7 @@ class Player:
             Unplayable: the target cannot or must not be asked to do this.
             TargetError: the harness cannot drive this target, or somebody else killed its process.
         """
-        self.events, self.skipped, self.seen, self._effect = 0, 0, {}, None
+        self.events, self.skipped, self.seen, self._effect, self.cpu = 0, 0, {}, None, None
         try:
             rows = len(tape.events) * tape.config.full_size
             answer: dict[str, Any] = self._worker.play(dumps(tape), rows)
@@ -62,7 +64,7 @@ class Player:
         if "illegal" in answer:
             raise Unplayable(answer["illegal"])
         self.events, self.skipped, self.seen = answer["events"], answer["skipped"], answer["seen"]
-        self._effect = answer["effect"]
+        self._effect, self.cpu = answer["effect"], answer["cpu"]
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
 
     def effect(self) -> Tape | None:

@@ -7,7 +7,7 @@ engine's own output goes to standard error.
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
 ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
 ``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took
-effect, if that was another).
+effect, if that was another; ``cpu`` is what it took, in seconds of this process).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class _Session:
             yield {"tape": index, "place": place(tape, verdict.divergence), **_verdict(verdict)}
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        started = time.process_time()
         tape = loads(request["tape"])
         profile, reason = find_violation(tape, self.target.profiles, self.target.name)
         if profile is None:
@@ -71,7 +72,7 @@ class _Session:
         else:
             verdict = play_tape(tape, self.target, profile)
             effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
-            yield {**_verdict(verdict), "effect": effect}
+            yield {**_verdict(verdict), "effect": effect, "cpu": time.process_time() - started}
 
 
 def place(tape: Tape, divergence: Divergence | None) -> list[str]:

@@ -37,7 +37,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Budget:
-    """When a hunt ends that has not found everything: after so many tapes or seconds of playing."""
+    """When a hunt ends that has not found everything: after so many tapes, or seconds of processor time."""
 
     tapes: int | None = None
     seconds: float | None = None
@@ -52,7 +52,7 @@ class Sighting:
 
     Attributes:
         tape: its number in the campaign, from 0; the same everywhere.
-        seconds: of playing, for people; loading the target and shrinking are not counted.
+        seconds: of processor time, for people; loading the target and shrinking are not counted.
     """
 
     tape: int
@@ -93,7 +93,7 @@ class Hunt:
         wanted: scenarios whose tapes diverge on the target; the hunt ends when all of them were seen.
         drawn: digest of the first tapes, which changes when the generator or the target's profiles do.
         tapes: tapes played.
-        seconds: of playing them.
+        seconds: of processor time, playing them.
         found: scenario -> where it was seen first.
         others: what looks like no scenario, one a kind.
         note: why the hunt ended before its time, or None.

@@ -122,10 +122,13 @@ class _Hunt:
         return by_tapes or (budget.seconds is not None and self._seconds >= budget.seconds)
 
     def _play(self, index: int) -> tuple[Tape, Divergence | None]:
-        started = time.monotonic()
+        """A tape and what it shows. Time is the processor's, so that it is the same on a busy machine; but for a target
+        that does not come back, where it is that of the clock."""
+        clock, ours = time.monotonic(), time.thread_time()
         tape = generate_tape(seeded(self._seed, index), self._profiles)
         divergence = self._player.play(tape)
-        self._seconds += time.monotonic() - started
+        theirs = self._player.cpu
+        self._seconds += time.monotonic() - clock if theirs is None else time.thread_time() - ours + theirs
         return tape, divergence
 
     def _note(self, index: int, tape: Tape, divergence: Divergence) -> None:

@@ -44,7 +44,7 @@ def matrix_schema() -> Schema:
         "wanted": _list(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
         "drawn": {"description": "Digest of the first tapes.", **_NAME},
         "tapes": {"description": "Tapes played.", **_COUNT},
-        "seconds": {"description": "Of playing them.", **_SECONDS},
+        "seconds": {"description": "Of processor time, playing them.", **_SECONDS},
         "found": _named(sighting, "Scenario -> the first tape that looks like it."),
         "others": _list(other, "What looks like no scenario, one a kind."),
         "note": {"description": "Why it ended before its time.", "type": ["string", "null"]},
