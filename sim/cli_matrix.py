@@ -9,18 +9,9 @@ from pathlib import Path
 import click
 
 from staleloc.sim.cli_text import say, warn
+from staleloc.sim.matrix.defaults import SECONDS
 
-__all__ = ["RELEASES", "matrix"]
-
-RELEASES = (
-    *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
-    *("0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
-)
-"""SGLang releases from the oldest that can be driven to the newest one that was out when this was written."""
-
-DEFAULT_SECONDS = 60.0
-
-DEFAULT_SEEDS = (0, 1, 2, 3, 4)
+__all__ = ["matrix"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -56,7 +47,7 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help=f"Of processor time, playing, for each hunt.  [default: {DEFAULT_SECONDS:.0f}]",
+    help=f"Of processor time, playing, for each hunt.  [default: {SECONDS:.0f}]",
 )
 @click.option("--tapes", type=click.IntRange(min=1), help="A hunt's budget in tapes: the same on every machine.")
 @click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from staleloc.sim.cli_matrix import DEFAULT_SECONDS, DEFAULT_SEEDS, RELEASES
 from staleloc.sim.finding import our_version
 from staleloc.sim.keep import KeepError, check_file, write
 from staleloc.sim.matrix import html, store, text
+from staleloc.sim.matrix.defaults import RELEASES, SECONDS, SEEDS
 from staleloc.sim.matrix.facts import Budget, Matrix
 from staleloc.sim.matrix.measure import Session
 from staleloc.sim.matrix.record import alarms
@@ -80,8 +80,8 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
 def _begun(asked: Asked, path: Path | None) -> Matrix:
     """An empty matrix, or the one that the file holds."""
     if path is None or not path.exists():
-        budget = asked.budget or Budget(seconds=DEFAULT_SECONDS)
-        return Matrix(asked.seeds or DEFAULT_SEEDS, budget, os.cpu_count() or 1, our_version())
+        budget = asked.budget or Budget(seconds=SECONDS)
+        return Matrix(asked.seeds or SEEDS, budget, os.cpu_count() or 1, our_version())
     matrix = store.load(path)
     for name, wanted, has in (("seeds", asked.seeds, matrix.seeds), ("budget", asked.budget, matrix.budget)):
         if wanted is not None and wanted != has:
