@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FEATURES", "FULL", "LEVELS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
 
 LEVELS = ("allocator", "engine")
 
@@ -16,9 +16,14 @@ SWA = "swa"
 
 WRITE_POLICIES = ("write_through", "write_back")
 
+SPEC_VERSIONS = ("v1", "v2", "dflash")
+"""Ways to give slots to a draft: taken and handed back at once, or kept ahead of what is committed; DFLASH's draft, a
+chain without keys of its own, has the latter in code of its own."""
+
 MAX_SIZE = 1 << 16
 MAX_HOST_SIZE = 4 * MAX_SIZE
 MAX_LAYERS = 128
+MAX_SPEC = 16
 
 
 class ConfigError(ValueError):
@@ -47,6 +52,11 @@ class Config:
         features: which of `FEATURES` are in play, in their order; at the engine level only.
         reserved_decode: with disaggregated decode, decode tokens reserved for each active request.
         decode_tree: with disaggregated decode, the decode node keeps a prefix tree.
+        spec_version: with speculative decode, one of `SPEC_VERSIONS`.
+        spec_steps: tokens of the draft's longest path, the bonus not counted.
+        spec_topk: tokens of the draft at one depth at most; 1 for a chain.
+        spec_draft_tokens: tokens that are verified in one step, the bonus included; of a chain `spec_steps` + 1.
+        bigram: the prefix tree is keyed by pairs of tokens, for the draft's KV depends on the next one (EAGLE).
     """
 
     pool: str = "hybrid"
@@ -65,6 +75,11 @@ class Config:
     features: tuple[str, ...] = ()
     reserved_decode: int = 0
     decode_tree: bool = False
+    spec_version: str = "v2"
+    spec_steps: int = 1
+    spec_topk: int = 1
+    spec_draft_tokens: int = 2
+    bigram: bool = False
 
     @property
     def full_pages(self) -> int:
@@ -79,6 +94,11 @@ class Config:
     def pages(self, tokens: int) -> int:
         """How many pages `tokens` tokens take, starting on a page boundary."""
         return -(-tokens // self.page_size)
+
+    @property
+    def spec_ahead(self) -> bool:
+        """Whether speculative decode keeps slots ahead of what is committed."""
+        return "spec" in self.features and self.spec_version != "v1"
 
     @property
     def possible(self) -> bool:
@@ -118,6 +138,24 @@ class Config:
             raise ConfigError("reserved_decode and decode_tree are of disaggregated decode")
         if not 0 <= self.reserved_decode <= MAX_SIZE:
             raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")
+        self._check_spec()
+
+    def _check_spec(self) -> None:
+        if "spec" not in self.features:
+            plain = Config()
+            names = ("spec_version", "spec_steps", "spec_topk", "spec_draft_tokens", "bigram")
+            if any(getattr(self, name) != getattr(plain, name) for name in names):
+                raise ConfigError(f"{', '.join(names[:-1])} and {names[-1]} are of speculative decode")
+            return
+        if self.spec_version not in SPEC_VERSIONS:
+            raise ConfigError(f"spec_version must be one of {', '.join(SPEC_VERSIONS)}, not {self.spec_version}")
+        if self.spec_version == "dflash" and (self.spec_topk > 1 or self.bigram):
+            raise ConfigError("dflash has neither trees nor bigrams")
+        if not 1 <= self.spec_steps <= MAX_SPEC or not 1 <= self.spec_topk <= MAX_SPEC:
+            raise ConfigError(f"spec_steps and spec_topk must be 1 to {MAX_SPEC}")
+        most = 1 + self.spec_topk * self.spec_steps
+        if not 2 <= self.spec_draft_tokens <= most or (self.spec_topk == 1 and self.spec_draft_tokens != most):
+            raise ConfigError(f"spec_draft_tokens must be 2 to {most}, and {most} for a chain")
 
     def _check_host(self) -> None:
         if self.write_policy not in WRITE_POLICIES:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["DECISIVE", "DISAGG_SITUATIONS", "ENGINE_SITUATIONS", "GRAPH_SITUATIONS", "SITUATIONS", "Witness"]
+__all__ = [
+    "DECISIVE",
+    "DISAGG_SITUATIONS",
+    "ENGINE_SITUATIONS",
+    "GRAPH_SITUATIONS",
+    "SITUATIONS",
+    "SPEC_SITUATIONS",
+    "Witness",
+]
 
 SITUATIONS: dict[str, str] = {
     "full_ne_swa": "a token was given a full loc and a different SWA loc",
@@ -87,6 +95,30 @@ GRAPH_SITUATIONS: dict[str, str] = {
     "accepted_none": "a whole draft was rejected",
 }
 """The same with captured graphs."""
+
+SPEC_SITUATIONS: dict[str, str] = {
+    "prepared_after_commit": "a row grew beyond what is committed, and the last step was committed",
+    "prepared_before_commit": "a row grew before the last step was committed",
+    "verified_before_commit": "a step was verified before the one before it was committed",
+    "window_evicted_uncommitted": "a request gave up SWA slots before its last step was committed",
+    "evicted_to_prepare": "the tree gave up a node for a step",
+    "page_copied": "the page in which a draft starts was copied to its other branches",
+    "admitted_between": "a request was admitted between another's draft and its verification",
+    "draft_slots_reused": "slots of a draft that was not verified yet were given to another request",
+    "accepted_all": "a longest path of a draft was accepted",
+    "accepted_some": "a part of a draft was accepted",
+    "accepted_none": "a whole draft was rejected",
+    "accepted_off_front": "the accepted nodes were not the first ones",
+    "move_overlaps": "accepted KV moved to slots of other accepted nodes",
+    "accepted_across_pages": "an accepted path crossed the end of a page",
+    "rejected_in_page": "rejected nodes lay in a page with accepted tokens",
+    "surplus_at_finish": "a request finished with more pages than it had committed",
+    "surplus_at_abort": "a request was aborted with more pages than it had committed",
+    "left_uncommitted": "a request left before its last step was committed",
+    "page_short_of_keys": "a full page of tokens had one key too few and stayed the request's own",
+    "same_tokens_other_keys": "two nodes with the same first page of tokens differed in the token after it",
+}
+"""The same for speculative decode."""
 
 DISAGG_SITUATIONS: dict[str, str] = {
     "tail_preallocated": "a request got SWA slots for its tail only, and its head none",

@@ -6,10 +6,11 @@ from staleloc.sim.disagg.events import DISAGG_EVENTS
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import EVENTS, Event
 from staleloc.sim.graphs.events import GRAPH_EVENTS
+from staleloc.sim.speculative.events import SPEC_EVENTS
 
 __all__ = ["ALPHABET", "BY_NAME"]
 
-ALPHABET: tuple[type[Event], ...] = (*EVENTS, *ENGINE_EVENTS, *DISAGG_EVENTS, *GRAPH_EVENTS)
+ALPHABET: tuple[type[Event], ...] = (*EVENTS, *ENGINE_EVENTS, *DISAGG_EVENTS, *GRAPH_EVENTS, *SPEC_EVENTS)
 """Event types, in the order in which the documentation lists them."""
 
 BY_NAME: dict[str, type[Event]] = {event.kind: event for event in ALPHABET}

@@ -14,6 +14,7 @@ from staleloc.sim.events import Event
 from staleloc.sim.finding import Finding
 from staleloc.sim.repro_builtin import config_expression
 from staleloc.sim.repro_dialect import Lines
+from staleloc.sim.speculative.checks import SPEC_CHECKS
 from staleloc.sim.words import config_words
 
 __all__ = ["HANG_SECONDS", "engine_main", "engine_roots"]
@@ -25,10 +26,13 @@ _WIDTH = 110
 _BUILTIN = ("staleloc.sim.targets.builtin.engine", "BuiltinEngine")
 _GRAPHS = ("staleloc.sim.targets.builtin.graph_engine", "GraphEngine")
 _BUILTIN_NODE = ("staleloc.sim.targets.builtin.disagg", "DisaggEngine")
+_BUILTIN_SPEC = ("staleloc.sim.targets.builtin.speculative", "SpecEngine")
+_BUILTIN_SPEC_GRAPHS = ("staleloc.sim.targets.builtin.spec_graphs", "SpecGraphEngine")
 _SGLANG = ("staleloc.sim.targets.sglang.sources", "staleloc.sim.targets.sglang.target")
 _ENGINE = ("staleloc.sim.engine.by_hand", "Engine")
 _NODE = ("staleloc.sim.disagg.by_hand", "DecodeNode")
-"""Module and class of the builtin target and of what drives a target, without and with disaggregated decode."""
+_SPECULATOR = ("staleloc.sim.speculative.by_hand", "Speculator")
+"""Module and class of the builtin target and of what drives a target, without and with features."""
 
 
 def engine_roots(finding: Finding) -> tuple[str, ...]:
@@ -44,12 +48,15 @@ def _parts(finding: Finding) -> tuple[tuple[str, str], tuple[str, str]]:
     features = finding.tape.config.features
     if "disagg" in features:
         return _BUILTIN_NODE, _NODE
+    if "spec" in features:
+        return (_BUILTIN_SPEC_GRAPHS if "graphs" in features else _BUILTIN_SPEC), _SPECULATOR
     return (_GRAPHS if "graphs" in features else _BUILTIN), _ENGINE
 
 
 def _check_module(finding: Finding) -> str | None:
     """The module of the check that saw it; None if an exception, or nothing more, was seen."""
-    checks = DISAGG_CHECKS if "disagg" in finding.tape.config.features else ENGINE_CHECKS
+    features = finding.tape.config.features
+    checks = DISAGG_CHECKS if "disagg" in features else SPEC_CHECKS if "spec" in features else ENGINE_CHECKS
     found = next((check for check in checks if check.name == finding.divergence.check), None)
     return None if found is None else found.run.__module__
 

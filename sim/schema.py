@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from staleloc.models.config import Config
+from staleloc.models.config import SPEC_VERSIONS, Config
 from staleloc.sim.alphabet import ALPHABET
 from staleloc.sim.divergence import CLASSES
 from staleloc.sim.events import SOURCES
@@ -46,6 +46,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "storage": ("fresh", "reused", "view"),
     "source": SOURCES,
     "runner": RUNNERS,
+    "spec_version": SPEC_VERSIONS,
 }
 """What a string field of a config or an event may say; one that is not listed here holds any lower-case name."""
 

@@ -13,6 +13,7 @@ from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
 from staleloc.sim.disagg.simplify import DISAGG_SIMPLER
 from staleloc.sim.engine.simplify import ENGINE_SIMPLER
+from staleloc.sim.speculative.simplify import SPEC_SIMPLER, simpler_drafts
 
 __all__ = ["cost", "simpler_configs", "simpler_events"]
 
@@ -23,6 +24,7 @@ def cost(config: Config, events: tuple[ev.Event, ...]) -> tuple[int, ...]:
     """What a shrink makes smaller: events first, then the cache, then what the events ask for."""
     cache = config.page_size + len(config.layers) * 4 + config.full_size + config.swa_size + config.need_sort
     cache += config.host_full_size + config.host_swa_size
+    cache += config.spec_steps + config.spec_topk + config.spec_draft_tokens + config.bigram
     return len(events), cache, sum(map(_weight, events))
 
 
@@ -56,6 +58,7 @@ def simpler_configs(config: Config) -> Iterator[Config]:
             yield replace(config, page_size=smaller, full_size=full, swa_size=swa)
     if config.need_sort:
         yield replace(config, need_sort=False)
+    yield from simpler_drafts(config)
     if config.host_full_size:
         yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")
         for slots in (size, 2 * size, 4 * size):
@@ -140,6 +143,7 @@ def _batch(event: ev.BeginForward) -> Iterator[ev.Event]:
 _SIMPLER: dict[type[ev.Event], Callable[[Any], Iterator[ev.Event]]] = {
     **ENGINE_SIMPLER,
     **DISAGG_SIMPLER,
+    **SPEC_SIMPLER,
     ev.Alloc: lambda event: _fields(event, count=1),
     ev.AllocExtend: _extend,
     ev.AllocDecode: _decode,

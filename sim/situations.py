@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from staleloc.models.situations import DISAGG_SITUATIONS, ENGINE_SITUATIONS, GRAPH_SITUATIONS, SITUATIONS
+from staleloc.models.situations import (
+    DISAGG_SITUATIONS,
+    ENGINE_SITUATIONS,
+    GRAPH_SITUATIONS,
+    SITUATIONS,
+    SPEC_SITUATIONS,
+)
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["possible"]
@@ -97,13 +103,34 @@ def _in_cache(situation: str, profile: Profile) -> bool:
 
 def _in_engine(situation: str, profile: Profile) -> bool:
     """The same for an engine that computes its prompts."""
-    engine = profile.level == "engine" and "disagg" not in profile.features
-    return engine and (profile.host or situation not in _HOSTED)
+    if profile.level != "engine" or "disagg" in profile.features:
+        return False
+    between = situation != "recovered_in_part" or "evict_window" in profile.events
+    return between and (profile.host or situation not in _HOSTED)
 
 
 def _in_graphs(situation: str, profile: Profile) -> bool:
     """The same for one that captures graphs."""
     return "graphs" in profile.features and _in_engine(situation, profile)
+
+
+_AHEAD = frozenset(
+    {
+        *("prepared_after_commit", "prepared_before_commit", "verified_before_commit", "window_evicted_uncommitted"),
+        *("surplus_at_finish", "surplus_at_abort", "left_uncommitted"),
+    }
+)
+_OF_PAGES = frozenset({"page_copied", "accepted_across_pages", "rejected_in_page", "page_short_of_keys"})
+
+
+def _speculating(situation: str, profile: Profile) -> bool:
+    """The same for one that decodes speculatively."""
+    needs = {
+        **dict.fromkeys(_AHEAD, any(version != "v1" for version in profile.spec_versions)),
+        **dict.fromkeys(_OF_PAGES, max(profile.page_sizes) > 1),
+        "draft_slots_reused": "v1" in profile.spec_versions,
+    }
+    return "spec" in profile.features and needs.get(situation, True)
 
 
 def _on_node(situation: str, profile: Profile) -> bool:
@@ -121,6 +148,7 @@ _LISTS: tuple[tuple[dict[str, str], Callable[[str, Profile], bool]], ...] = (
     (SITUATIONS, _in_cache),
     (ENGINE_SITUATIONS, _in_engine),
     (GRAPH_SITUATIONS, _in_graphs),
+    (SPEC_SITUATIONS, _speculating),
     (DISAGG_SITUATIONS, _on_node),
 )
 """Situations, and whether a profile can come to one of them."""

@@ -37,6 +37,11 @@ def config_words(config: Config) -> str:
         parts.append(f"host {config.host_full_size} full and {config.host_swa_size} SWA slots, {config.write_policy}")
     if config.need_sort:
         parts.append("sorted free lists")
+    if "spec" in config.features:
+        parts.append(f"speculative {config.spec_version}, {config.spec_steps} steps of {config.spec_topk}")
+        parts.append(f"{config.spec_draft_tokens} tokens verified")
+    if config.bigram:
+        parts.append("keys are bigrams")
     return ", ".join(parts)
 
 

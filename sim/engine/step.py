@@ -64,6 +64,15 @@ class EngineStep:
         """The nodes with their places in the tree."""
         return place(self.tree)
 
+    @property
+    def keyed(self) -> list[Placed]:
+        """The nodes with their places, in keys of the tree: here its keys are tokens."""
+        return self.placed
+
+    def path(self, number: int, count: int) -> list[int]:
+        """The first `count` keys of a request."""
+        return self.world.requests[number].tokens[:count]
+
     @cached_property
     def requests(self) -> dict[int, RequestView]:
         """The admitted requests after the event."""

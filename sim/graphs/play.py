@@ -13,7 +13,7 @@ from staleloc.sim.events import Event
 from staleloc.sim.graphs import events as ge
 from staleloc.sim.targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS, RUNNERS, GraphTarget
 
-__all__ = ["GRAPH_PLAY"]
+__all__ = ["GRAPH_PLAY", "note_run", "through"]
 
 _SPECULATIVE = "speculative"
 
@@ -36,14 +36,14 @@ def _capture(step: EngineStep, event: ge.Capture) -> bool:
 
 
 def _replay(step: EngineStep, event: ge.Replay) -> bool:
-    return event.runner in DECODES and decode(step, event.requests, event.token, _through(event.runner))
+    return event.runner in DECODES and decode(step, event.requests, event.token, through(event.runner))
 
 
 def _replay_chunk(step: EngineStep, event: ge.ReplayChunk) -> bool:
-    return event.runner in PREFILLS and chunk(step, event.request, event.count, _through(event.runner))
+    return event.runner in PREFILLS and chunk(step, event.request, event.count, through(event.runner))
 
 
-def _through(runner: str) -> Forward:
+def through(runner: str) -> Forward:
     """The forward through a runner's graphs, or without one where none holds the batch."""
 
     def forward(step: EngineStep, spans: list[Written]) -> None:
@@ -68,10 +68,10 @@ def _run(step: EngineStep, runner: str, size: int, captured: int, spans: list[Wr
     layers = range(len(step.world.config.layers))
     tags = [[tag for span in spans for tag in step.world.row_tags(*span, layer)] for layer in layers]
     target.replay(runner, [(number, start, stop) for number, start, stop in spans], tags)
-    return _note(step, runner, size, captured, locs)
+    return note_run(step, runner, size, captured, locs)
 
 
-def _note(step: EngineStep, runner: str, size: int, captured: int, locs: list[int]) -> Run:
+def note_run(step: EngineStep, runner: str, size: int, captured: int, locs: list[int]) -> Run:
     """Keep what the run wrote beside what it had to write."""
     target, world = _target(step), step.world
     mapping = target.raw_mapping()
@@ -111,7 +111,7 @@ def _draft(step: EngineStep, event: ge.Draft) -> bool:
         prefix for number in ready for prefix in world.tags.prefixes(event.tokens, world.requests[number].prefixes[-1])
     ]
     target.draft([[world.tags.tag(prefix, layer) for prefix in prefixes] for layer in range(len(world.config.layers))])
-    run = _note(step, "draft", *found, locs)
+    run = note_run(step, "draft", *found, locs)
     target.end_draft()
     for index, span in enumerate(spans):
         part = slice(index * count, (index + 1) * count)

@@ -41,7 +41,7 @@ REQUESTS: tuple[Mutant, ...] = (
     engine(
         "checkpoint-inserts-partial-page",
         "the tail that does not fill a page is inserted with the pages before it",
-        swap("engine", "BuiltinEngine.checkpoint", "self._aligned(running.length)", "running.length"),
+        swap("engine", "BuiltinEngine.checkpoint", "self._aligned(len(keys))", "len(keys)"),
         events=("checkpoint",),
     ),
     engine(
@@ -51,8 +51,8 @@ REQUESTS: tuple[Mutant, ...] = (
         swap(
             "engine",
             "BuiltinEngine.checkpoint",
-            "self._insertion.insert(running.tokens[:aligned], running.row[:aligned], running.shared, running.evicted)",
-            "self._insertion.insert(running.tokens[:aligned], running.row[:aligned], running.shared, 0)",
+            "self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, running.evicted)",
+            "self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, 0)",
         ),
         events=("evict_window", "checkpoint"),
     ),

@@ -54,6 +54,8 @@ class Profile:
         features: what is in play when it is driven this way; see `Config.features`.
         decode_tree: a decode node driven this way can keep a prefix tree; see `Config.decode_tree`.
         unreachable: situation -> one line why this code never comes to it, whatever is played.
+        spec_versions: with speculative decode, values of `Config.spec_version` it takes.
+        spec_chains: those of them that take no trees where pages have more than one token.
     """
 
     pool: str
@@ -72,6 +74,8 @@ class Profile:
     features: tuple[str, ...] = ()
     decode_tree: bool = False
     unreachable: Mapping[str, str] = field(default_factory=dict, hash=False)
+    spec_versions: tuple[str, ...] = ()
+    spec_chains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class NodeView:
         full_locks: references that keep its full slots.
         swa_locks: references that keep its SWA slots.
         host_locks: references that keep its host slots and those alone; None if they cannot be seen.
+        after: where keys are bigrams, the second token of its last key; None elsewhere.
     """
 
     node: int
@@ -83,6 +84,7 @@ class NodeView:
     full_locks: int
     swa_locks: int
     host_locks: int | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,13 @@ class RequestView:
         row: full locs of its tokens, as its row of ``req_to_token`` has them, up to what is allocated.
         shared: how many of them belong to the tree; the rest are the request's own.
         evicted: tokens from the front whose SWA slots the request gave up (window eviction).
+        committed: with speculative decode, tokens that the scheduler knows to have KV; None elsewhere.
     """
 
     row: tuple[int, ...]
     shared: int
     evicted: int
+    committed: int | None = None
 
 
 class EngineTarget(Protocol):

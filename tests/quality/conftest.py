@@ -9,6 +9,7 @@ import pytest
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, Target
@@ -39,7 +40,8 @@ def hunt() -> Callable[..., Hunt]:
         events = index = 0
         while True:
             tape = generate_tape(seeded(seed, index), profiles)
-            profile = next(profile for profile in profiles if profile.pool == tape.config.pool)
+            profile = profile_of(tape.config, profiles)
+            assert profile is not None
             verdict = play_tape(tape, target, profile)
             events += verdict.events
             index += 1

@@ -23,7 +23,8 @@ BUDGET = 50_000
 LONG = bool(os.environ.get("STALELOC_LONG"))
 CLEAN_BUDGET = BUDGET if LONG else 5_000
 
-NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "engine")]
+ENGINES = {name: it for name, it in MUTANTS.items() if (it.target, it.level) == ("builtin", "engine")}
+NAMES = [name for name, mutant in ENGINES.items() if "spec" not in mutant.features]
 
 SCOPES = {"plain": Scope("engine"), "graphs": Scope("engine", ("graphs",))}
 

@@ -15,11 +15,11 @@ __all__ = ["CHECK"]
 
 def _run(step: EngineStep) -> Divergence | None:
     world = step.world
-    shared = {number: world.requests[number].tokens[: view.shared] for number, view in step.requests.items()}
-    wanted = wanted_locks(step.placed, shared)
-    allowed = wanted_locks(step.placed, {**shared, **step.lockable})
+    shared = {number: step.path(number, view.shared) for number, view in step.requests.items()}
+    wanted = wanted_locks(step.keyed, shared)
+    allowed = wanted_locks(step.keyed, {**shared, **step.lockable})
     starts = {number: world.requests[number].window(world.config.window)[0] for number in shared}
-    windows = wanted_locks(step.placed, shared, starts)
+    windows = wanted_locks(step.keyed, shared, starts)
     quiet = not step.target.pending()
     for node in step.tree:
         if node.full is None or node.full_locks < 0:

@@ -10,7 +10,7 @@ __all__ = ["CHECK"]
 
 
 def _run(step: EngineStep) -> Divergence | None:
-    fault = structure_fault(step.tree, step.world.config.page_size)
+    fault = structure_fault([item.node for item in step.keyed], step.world.config.page_size)
     return None if fault is None else step.diverges("misaligned", CHECK.name, fault)
 
 

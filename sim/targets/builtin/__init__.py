@@ -5,11 +5,14 @@ modules import each other relatively, so that a mutated copy can live beside the
 """
 
 from .disagg import DisaggEngine
-from .graph_engine import GraphEngine
+from .spec_graphs import SPEC_GRAPHS, SpecGraphEngine
+from .speculative import SPEC
 from .target import BuiltinTarget
 
 __all__ = ["BuiltinEngine", "BuiltinTarget"]
 
 
-class BuiltinEngine(DisaggEngine, GraphEngine):
+class BuiltinEngine(DisaggEngine, SpecGraphEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
+
+    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS)

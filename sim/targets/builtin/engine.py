@@ -20,7 +20,8 @@ class BuiltinEngine(EngineState):
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
         """See `EngineTarget.admit`. Never refused: what cannot be loaded back is computed again."""
         # The last token is computed in any case: its logits are wanted.
-        prompt = tokens[: self._aligned(len(tokens) - 1)]
+        keys = self._keys(tokens[: len(tokens) - 1])
+        prompt = keys[: self._aligned(len(keys))]
         match = self._tree.match(prompt)
         row = self._table.take()
         loaded: int | None = 0
@@ -82,8 +83,9 @@ class BuiltinEngine(EngineState):
     def checkpoint(self, request: int) -> None:
         """See `EngineTarget.checkpoint`. The tokens of a page that is not full stay the request's own."""
         running = self._requests[request]
-        aligned = self._aligned(running.length)
-        node = self._insertion.insert(running.tokens[:aligned], running.row[:aligned], running.shared, running.evicted)
+        keys = self._keys(running.tokens[: running.length])
+        aligned = self._aligned(len(keys))
+        node = self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, running.evicted)
         lock = self._tree.lock(node, self._tree.window_start(node, running.evicted))
         self._slots.unlock(running.lock)
         running.lock = lock
@@ -93,7 +95,7 @@ class BuiltinEngine(EngineState):
     def evict_window(self, request: int) -> None:
         """See `EngineTarget.evict_window`. One page stays in any case, so that what is inserted ends with SWA rows."""
         running = self._requests[request]
-        evicted = self._aligned(running.length - max(self._config.window, self._config.page_size))
+        evicted = self._aligned(self._insertable(request) - max(self._config.window, self._config.page_size))
         if evicted <= running.evicted:
             return
         own = running.locs(max(running.evicted, running.shared), evicted)
@@ -127,6 +129,14 @@ class BuiltinEngine(EngineState):
         self._host.clear()
 
     # Inside
+
+    def _keys(self, tokens: list[int]) -> list[int]:
+        """The keys of the tree for some tokens."""
+        return tokens
+
+    def _insertable(self, request: int) -> int:
+        """How many keys of a request could be inserted now."""
+        return self._requests[request].length
 
     def _aligned(self, length: int) -> int:
         """`length` down to whole pages."""

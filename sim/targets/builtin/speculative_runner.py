@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .device import Device
 from .graph_buffers import GraphBuffers
-from .pools import KvPool
+from .pools import HybridPool, KvPool
 from .runners import Standard
 
 __all__ = ["Speculative"]
@@ -24,7 +24,8 @@ class Speculative:
         draft_pool: the draft's, with the same mapping and policy.
     """
 
-    def __init__(self, pool: KvPool, draft_pool: KvPool, buffers: GraphBuffers, device: Device) -> None:
+    def __init__(self, pool: KvPool, draft_pool: HybridPool, buffers: GraphBuffers, device: Device) -> None:
+        self.draft_pool = draft_pool
         self.target = Standard(pool, buffers, device)
         self.draft = Standard(draft_pool, buffers, device)
 

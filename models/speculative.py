@@ -1,0 +1,239 @@
+"""Speculative decode: lengths in tokens and in keys, what a step reserves, and the world of requests that decode so.
+
+The draft's KV of token i depends on token i + 1 too where keys are bigrams (EAGLE), so n tokens have n - 1 keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from staleloc.models.config import Config
+from staleloc.models.draft_tree import Tree
+from staleloc.models.engine import EngineWorld
+from staleloc.models.requests import Request
+
+__all__ = ["KeyLen", "SpecRequest", "SpecWorld", "TokenLen", "alloc_len", "branch_tokens", "key_numbers"]
+
+_BIGRAM = 1 << 32
+
+
+@dataclass(frozen=True, order=True)
+class KeyLen:
+    """A length in keys of the prefix tree. It adds to no length in tokens."""
+
+    count: int
+
+    def pages(self, page_size: int) -> KeyLen:
+        """Its whole pages."""
+        return KeyLen(self.count // page_size * page_size)
+
+
+@dataclass(frozen=True, order=True)
+class TokenLen:
+    """A length in tokens."""
+
+    count: int
+
+    def keys(self, bigram: bool) -> KeyLen:
+        """The keys of so many tokens."""
+        return KeyLen(max(0, self.count - 1) if bigram else self.count)
+
+
+def key_numbers(tokens: Sequence[int], after: int | None, bigram: bool) -> list[int]:
+    """A number for each key of some tokens; `after` is the token that comes next, None at the end."""
+    if not bigram:
+        return list(tokens)
+    following = [*tokens[1:], *([] if after is None else [after])]
+    return [first * _BIGRAM + second for first, second in zip(tokens, following, strict=False)]
+
+
+class Rules(Protocol):
+    """How an engine counts; see `staleloc.sim.targets.speculative.SpecRules`."""
+
+    @property
+    def whole_pages(self) -> bool: ...
+    @property
+    def restores_mapping(self) -> bool: ...
+    @property
+    def claims_bonus(self) -> bool: ...
+
+
+def branch_tokens(config: Config, length: int) -> int:
+    """Tokens from the start of the page that `length` lies in to the end of a branch of the draft, in whole pages;
+    of a draft whose branches follow each other without pages between them, its `spec_steps`."""
+    if config.page_size == 1 or config.spec_topk == 1:
+        return config.spec_steps
+    return config.pages(length % config.page_size + config.spec_steps) * config.page_size
+
+
+def alloc_len(config: Config) -> int:
+    """Tokens that one step may take, wherever it begins in a page (``get_alloc_len_per_decode``)."""
+    return max(branch_tokens(config, config.page_size - 1) * config.spec_topk, config.spec_draft_tokens)
+
+
+@dataclass
+class SpecRequest(Request):
+    """One request. `computed` counts the tokens whose KV is final.
+
+    Attributes:
+        allocated: tokens that have slots.
+        drafted: tokens whose KV the draft's pool has.
+        prepared: a step was prepared and nothing drafted yet.
+        tree: what was drafted and not verified yet.
+        steps: how many steps it was prepared for.
+        prepared_at: tokens that were committed when it was last prepared.
+        uncommitted: lengths of accepted paths that the scheduler does not know of, the oldest first.
+    """
+
+    allocated: int = 0
+    drafted: int = 0
+    prepared: bool = False
+    steps: int = 0
+    prepared_at: int = 0
+    tree: Tree | None = None
+    uncommitted: list[int] = field(default_factory=list)
+
+    @property
+    def committed(self) -> int:
+        """Tokens with KV that the scheduler knows of."""
+        return self.computed - sum(self.uncommitted)
+
+
+class SpecWorld(EngineWorld):
+    """Everything a tape of speculative decode touches."""
+
+    def __init__(self, config: Config, rules: Rules) -> None:
+        super().__init__(config)
+        self.rules = rules
+
+    def speculating(self, number: int) -> SpecRequest:
+        """A request that is alive."""
+        request = self.requests[number]
+        assert isinstance(request, SpecRequest)
+        return request
+
+    def arrive(self, number: int, tokens: list[int]) -> None:
+        """A request waits."""
+        super().arrive(number, tokens)
+        plain = self.requests[number]
+        self.requests[number] = SpecRequest(plain.tokens, plain.prompt, prefixes=plain.prefixes)
+
+    def admit(self, number: int, cached: int) -> None:
+        """A request was admitted; what is cached has the draft's KV too."""
+        super().admit(number, cached)
+        request = self.speculating(number)
+        request.allocated = request.drafted = cached
+
+    def computed(self, number: int, count: int) -> None:
+        """A request's next `count` tokens have KV."""
+        super().computed(number, count)
+        request = self.speculating(number)
+        request.allocated = request.computed
+
+    # A step
+
+    def goal(self, number: int) -> int:
+        """The length up to which V2 gives slots before a step: the reserve is twice what a step takes, for one step
+        may not be committed yet. An engine that counts the bonus at once counts that step's too."""
+        request, config = self.speculating(number), self.config
+        claimed = len(request.uncommitted) if self.rules.claims_bonus else 0
+        goal = request.committed + claimed + 2 * alloc_len(config)
+        if self.rules.whole_pages:
+            goal = config.pages(goal) * config.page_size
+        return max(request.allocated, goal)
+
+    def draft_end(self, number: int) -> int:
+        """The length up to which V1 gives slots for a draft."""
+        config, start = self.config, self.speculating(number).computed
+        if config.page_size > 1 and config.spec_topk > 1:
+            start -= start % config.page_size
+        return start + branch_tokens(config, self.speculating(number).computed) * config.spec_topk
+
+    def prepare(self, number: int) -> None:
+        """A request is ready for a step."""
+        request = self.speculating(number)
+        request.prepared, request.prepared_at = True, request.committed
+        request.steps += 1
+        if self.config.spec_ahead:
+            request.allocated = self.goal(number)
+
+    def draft(self, number: int, tree: Tree) -> None:
+        """A tree was proposed."""
+        request = self.speculating(number)
+        request.prepared, request.tree = False, tree
+
+    def accept(self, number: int, path: Sequence[int]) -> None:
+        """A path of the proposed tree was accepted, from node 0 on."""
+        request = self.speculating(number)
+        assert request.tree is not None
+        for token in request.tree.along(path):
+            self.append(number, token)
+        request.tree = None
+        request.computed += len(path)
+        if not self.config.spec_ahead:
+            request.allocated = request.computed
+        else:
+            request.uncommitted.append(len(path))
+
+    def commit(self, number: int) -> None:
+        """The scheduler knows of the oldest accepted path."""
+        self.speculating(number).uncommitted.pop(0)
+
+    def may_leave(self, number: int) -> bool:
+        """Whether no step of a request is under way but one that is verified. One of V1 holds nothing."""
+        request = self.requests.get(number)
+        if not isinstance(request, SpecRequest) or not self.config.spec_ahead:
+            return True
+        return not request.prepared and request.tree is None and len(request.uncommitted) < 2
+
+    def may_finish(self, number: int) -> bool:
+        """Whether a scheduler may find a request done: it learned of a result after the last preparation, which gave up
+        window slots that are missing in what is inserted otherwise. A first step's gives up none."""
+        request = self.requests.get(number)
+        if not isinstance(request, SpecRequest) or not self.may_leave(number):
+            return False
+        return not self.config.spec_ahead or request.steps < 2 or request.committed > request.prepared_at
+
+    def must_be_evicted(self, number: int) -> int:
+        """Tokens from the front whose SWA slots a request has given up once it is prepared, if they were its own: all
+        but its window, in whole pages, and one page that an engine may keep."""
+        config = self.config
+        kept = config.window + config.page_size + config.bigram
+        return max(0, self.speculating(number).committed - kept) // config.page_size * config.page_size
+
+    # Contents
+
+    def node_prefixes(self, number: int) -> list[int]:
+        """The prefix of each node of a request's tree, its path counted."""
+        request = self.speculating(number)
+        assert request.tree is not None
+        prefixes: list[int] = []
+        for token, parent in zip(request.tree.tokens, request.tree.parents, strict=True):
+            before = prefixes[parent] if prefixes else request.prefixes[-1]
+            prefixes += self.tags.prefixes([token], before)
+        return prefixes
+
+    def draftable(self, number: int) -> int:
+        """Computed tokens of which the draft can compute KV: with bigrams those whose next token is known."""
+        request = self.speculating(number)
+        known = len(request.tokens) + (request.tree is not None)
+        return min(request.computed, known - 1) if self.config.bigram else request.computed
+
+    def draft_tags(self, number: int, start: int, stop: int, layer: int) -> list[int]:
+        """What the draft's pool holds for a span of tokens at a layer."""
+        return [self.tags.tag(prefix, layer) for prefix in self.draft_prefixes(number, start, stop)]
+
+    def draft_prefixes(self, number: int, start: int, stop: int) -> list[int]:
+        """The prefixes that the draft's KV of a span of tokens depends on."""
+        request = self.speculating(number)
+        prefixes = request.prefixes
+        if self.config.bigram:
+            root = self.node_prefixes(number)[:1] if request.tree is not None else []
+            prefixes = [*prefixes[1:], *root]
+        return prefixes[start:stop]
+
+    def keys(self, number: int, count: int) -> list[int]:
+        """A number for each of the first `count` keys of a request. Its tokens are all that are known."""
+        return key_numbers(self.requests[number].tokens, None, self.config.bigram)[:count]

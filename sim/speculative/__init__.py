@@ -1,0 +1,1 @@
+"""Speculative decode: its events, how they are played, its tapes and its checks."""

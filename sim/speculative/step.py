@@ -1,0 +1,78 @@
+"""What a check of speculative decode is given: an engine-level step, and what the draft's pool holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, cast
+
+from staleloc.models.radix import Placed, place
+from staleloc.models.speculative import SpecWorld, key_numbers
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.engine.step import EngineStep
+from staleloc.sim.targets.base import Rows
+from staleloc.sim.targets.speculative import Branches, SpeculativeTarget
+
+__all__ = ["Seen", "SpecCheck", "SpecStep"]
+
+
+class Seen(NamedTuple):
+    """Rows that attention read within a step, before anything was accepted.
+
+    Attributes:
+        reader: who read them, for people.
+        layer: at which layer.
+        rows: what was read.
+        tags: what had to be there.
+    """
+
+    reader: str
+    layer: int
+    rows: Rows
+    tags: Sequence[int]
+
+
+@dataclass
+class SpecStep(EngineStep):
+    """One event after a speculative target has executed it.
+
+    Attributes:
+        seen: what drafts and verifications read.
+        prepared: requests that the event prepared.
+        branches: request -> where the draft put its tokens.
+        accepted: request -> nodes that the event accepted.
+    """
+
+    world: SpecWorld
+    seen: list[Seen] = field(default_factory=list)
+    prepared: list[int] = field(default_factory=list)
+    branches: dict[int, Branches] = field(default_factory=dict)
+    accepted: dict[int, list[int]] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> SpeculativeTarget:
+        """The target."""
+        return cast(SpeculativeTarget, self.target)
+
+    @cached_property
+    def keyed(self) -> list[Placed]:
+        """The nodes with their places, in keys."""
+        bigram = self.world.config.bigram
+        return place([replace(it, tokens=tuple(key_numbers(it.tokens, it.after, bigram))) for it in self.tree])
+
+    def path(self, number: int, count: int) -> list[int]:
+        """The first `count` keys of a request."""
+        return self.world.keys(number, count)
+
+    @cached_property
+    def draft_contents(self) -> list[Rows]:
+        """Raw rows of every layer of the draft's pool."""
+        return [self.engine.raw_draft_contents(layer) for layer in range(len(self.world.config.layers))]
+
+
+class SpecCheck(NamedTuple):
+    """One oracle of speculative decode. It reads raw state and what the step's forwards read."""
+
+    name: str
+    run: Callable[[SpecStep], Divergence | None]
