@@ -6,7 +6,7 @@ from staleloc.sim.mutate import Edit, Mutant
 
 __all__ = [
     "after", "any_policy", "before", "disagg", "drop", "engine", "first_layer", "graphs", "memo", "side_channel",
-    "swap",
+    "speculative", "swap",
 ]  # fmt: skip
 
 
@@ -62,3 +62,14 @@ def disagg(name: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) ->
     policies = ("uncached", "memo")
     name = f"disagg-{name}"
     return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine", features=("disagg",))
+
+
+def speculative(
+    name: str,
+    story: str,
+    *edits: Edit,
+    events: tuple[str, ...] = (),
+    policies: tuple[str, ...] = ("uncached", "memo"),
+) -> Mutant:
+    name = f"spec-{name}"
+    return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine", features=("spec",))

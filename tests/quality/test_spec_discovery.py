@@ -1,0 +1,45 @@
+"""The same for speculative decode: every defect is found from every seed, and nothing else is.
+
+Each defect is looked for from one seed, one after the other from the next; STALELOC_LONG=1 takes all twenty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.mutate import load_builtin
+from staleloc.sim.scope import Scope
+from staleloc.sim.targets.builtin import BuiltinEngine
+
+SEEDS = range(20)
+BUDGET = 50_000
+
+LONG = bool(os.environ.get("STALELOC_LONG"))
+CLEAN_BUDGET = BUDGET if LONG else 3_000
+
+NAMES = [name for name, it in MUTANTS.items() if it.target == "builtin" and "spec" in it.features]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., Any]) -> None:
+    """A seed that misses it would let a real bug of its kind through."""
+    target = load_builtin(MUTANTS[name])
+    profiles = MUTANTS[name].profiles(target.profiles)
+    seeds = SEEDS if LONG else SEEDS[NAMES.index(name) % 20 :: 20]
+    missed = [seed for seed in seeds if hunt(target, profiles, seed, BUDGET).divergence is None]
+    assert missed == []
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 5) for first in SEEDS[::5]], ids=str)
+def test_the_clean_target_is_silent_from_every_seed(seeds: range, hunt: Callable[..., Any]) -> None:
+    """On the same seeds: what finds a mutant finds nothing where there is none."""
+    target = BuiltinEngine()
+    for seed in seeds:
+        outcome = hunt(target, Scope("engine", ("spec", "graphs")).of(target.profiles), seed, CLEAN_BUDGET)
+        assert outcome.divergence is None
+        assert outcome.events >= CLEAN_BUDGET
