@@ -9,7 +9,8 @@ from staleloc.sim.mutants.caches import FORGOTTEN, KEYS
 from staleloc.sim.mutants.contents import CONTENTS
 from staleloc.sim.mutants.disagg_budgets_builtin import BUDGETS
 from staleloc.sim.mutants.disagg_builtin import COPIES, SLOTS
-from staleloc.sim.mutants.disagg_sglang import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
+from staleloc.sim.mutants.disagg_sglang import SGLANG_BUDGETS
+from staleloc.sim.mutants.disagg_slots_sglang import SGLANG_COPIES, SGLANG_SLOTS
 from staleloc.sim.mutants.engine import ENGINE
 from staleloc.sim.mutants.engine_builtin import REQUESTS
 from staleloc.sim.mutants.graphs_builtin import GRAPHS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from staleloc.sim.mutate import Edit, Mutant
 
 __all__ = [
-    "after", "any_policy", "before", "disagg", "drop", "engine", "first_layer", "graphs", "memo", "side_channel",
-    "speculative", "swap",
+    "after", "any_policy", "before", "disagg", "drop", "engine", "first_layer", "graphs", "memo", "sglang_node",
+    "side_channel", "speculative", "swap",
 ]  # fmt: skip
 
 
@@ -73,3 +73,11 @@ def speculative(
 ) -> Mutant:
     name = f"spec-{name}"
     return Mutant(name, "builtin", edits, "hybrid", policies, story, events, level="engine", features=("spec",))
+
+
+def sglang_node(name: str, releases: str, story: str, *edits: Edit, events: tuple[str, ...] = ()) -> Mutant:
+    """Shown with the Python tree core, whose locks can be seen: budgets beside a Rust tree are not judged."""
+    policies, events = ("native", "python-core"), ("preallocate", *events)
+    return Mutant(
+        f"sglang-node-{name}", "sglang", edits, "hybrid", policies, story, events, releases, "engine", ("disagg",)
+    )

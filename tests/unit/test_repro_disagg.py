@@ -24,7 +24,7 @@ PLACED = (Enqueue(0, (1,) * 10, 8), Preallocate())
 RESUMED = (*PLACED, Transfer(0, 96, 1), Start(), Decode((0,), 1), Retract(0), Resume())
 
 CASES: dict[str, tuple[str, tuple[Event, ...]]] = {
-    "disagg-copy-inverts-mask": ("after step 6, retract(request=0):\n  expected  Masks: ", RESUMED),
+    "disagg-resume-loads-nothing-in-swa": ("after step 7, resume():\n  expected  Masks: ", RESUMED),
     "disagg-admission-ignores-output": ("after step 2, preallocate():\n  expected  Over-admission: ", (
         Enqueue(0, (1,) * 10, 60), Preallocate())),
     "disagg-sender-told-full-pages": ("after step 2, preallocate():\n  expected  Transfer: ", PLACED),
@@ -54,6 +54,6 @@ def test_the_bug_shows_in_a_mutant(mutant: str, run: Run) -> None:
 
 def test_no_bug_shows_in_the_clean_target(run: Run) -> None:
     """The same steps with the source as it is."""
-    found = finding("disagg-copy-inverts-mask")
+    found = finding("disagg-resume-loads-nothing-in-swa")
     clean = replace(found, origin=replace(found.origin, mutant=None))
     assert run(script(clean)) == (0, "the bug does not show\n", "")
