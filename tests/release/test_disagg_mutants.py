@@ -38,7 +38,8 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_HAND])
 def test_every_mutant_is_found(probe: Callable[..., dict[str, Any]], name: str) -> None:
-    """Within `TAPES` tapes of seed 0; most within the first few, so that most of the time goes into loading."""
+    """Within `TAPES` tapes of seed 0. When this was written all but four came within 12, ``prefix-out-of-the-row`` last
+    at tape 73: most of the time goes into loading."""
     answer = probe("mutant_probe.py", NEWEST, "mutated", str(TAPES), name, KNOWN)
     assert answer["tape"] is not None
     assert answer["kind"] != "crash" or name in CRASH
