@@ -14,6 +14,7 @@ from staleloc.models.disaggregation import CLIP_NEW_TOKENS
 from staleloc.sim.choices import Choices
 from staleloc.sim.disagg import events as de
 from staleloc.sim.disagg.configs import draw_config, is_roomy, tail_fits
+from staleloc.sim.disagg.openings import short_resume
 from staleloc.sim.engine import events as ee
 from staleloc.sim.engine.play import MAX_TOKENS
 from staleloc.sim.events import Event
@@ -50,7 +51,8 @@ def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     config = draw_config(choices, profile)
     length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
     author = _Author(choices, config, drafts=de.DraftSlots.kind in profile.events)
-    return Tape(config, tuple(author.event() for _ in range(length)))
+    opening = short_resume(choices, config) if choices.chance(5) else []
+    return Tape(config, (*opening, *(author.event() for _ in range(length - len(opening)))))
 
 
 class _Author:
