@@ -36,6 +36,7 @@ class DecodeRequest(Request):
         received: full pages the sender has written since.
         full, swa: the pages the sender was told.
         held: for each token with KV, whether it had an SWA slot when the request was retracted last.
+        holes: tokens whose SWA row was lost in an earlier retraction; what a slot of theirs holds is nobody's.
     """
 
     most: int = 1
@@ -45,11 +46,17 @@ class DecodeRequest(Request):
     full: tuple[int, ...] = field(default=())
     swa: tuple[int, ...] = field(default=())
     held: tuple[bool, ...] = field(default=())
+    holes: frozenset[int] = frozenset()
 
     @property
     def outputs(self) -> int:
         """Output tokens so far."""
         return len(self.tokens) - self.prompt
+
+    def copied(self, held: tuple[bool, ...]) -> None:
+        """It is retracted; `held` tokens have an SWA slot. Those that had none the last time lost their rows then."""
+        self.holes |= {position for position, was in enumerate(self.held) if not was}
+        self.held = held
 
     def window(self, size: int) -> tuple[int, int]:
         """The computed tokens that the next token attends to in a layer with this window. The next token comes after

@@ -132,7 +132,7 @@ def _retract(step: DisaggStep, event: de.Retract) -> bool:
     step.before = Before.of(step.node)
     world, config, request = step.world, step.world.config, step.world.job(event.request)
     row = step.before.requests[event.request].row[: request.computed]
-    request.held = tuple(step.before.mapping[loc] > 0 for loc in row)
+    request.copied(tuple(step.before.mapping[loc] > 0 for loc in row))
     step.node.retract(event.request)
     if world.accounts.rejects(request, config.full_size, config.swa_size):
         world.leave(event.request, aborted=True)  # nothing could resume it

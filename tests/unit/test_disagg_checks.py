@@ -12,7 +12,7 @@ from staleloc.sim.disagg.checks import DISAGG_CHECKS
 from staleloc.sim.disagg.drive import drive_disagg
 from staleloc.sim.disagg.events import Enqueue, Preallocate, Resume, Retract, Start, Transfer
 from staleloc.sim.engine.checks import ENGINE_CHECKS
-from staleloc.sim.engine.events import Abort, Decode, Finish
+from staleloc.sim.engine.events import Abort, Decode, EvictWindow, Finish
 from staleloc.sim.events import Event
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
@@ -370,6 +370,20 @@ def test_a_budget_says_what_it_is_made_of() -> None:
 def test_how_a_copy_keeps_its_mask_is_its_own_business() -> None:
     """A mask that is saved and read upside down restores the same rows."""
     assert drive_disagg(Tape(CONFIG, RESUMED), KeepsTheMaskUpsideDown()).divergence is None
+
+
+def test_what_a_hole_holds_is_nobodys() -> None:
+    """A token that had no SWA slot when its request was retracted gets one when it resumes; the next copy holds it."""
+
+    class KeepsHoles(BuiltinEngine):
+        def _drop_unfilled(self, job: Job) -> None:
+            pass
+
+    again = (Start(), Decode((0,), 1), Retract(0), Resume())
+    events = (*RUNNING, Decode((0,), 1), EvictWindow(0), Retract(0), Resume(), *again, *again)
+    verdict = drive_disagg(Tape(replace(CONFIG, page_size=1, swa_size=32), events), KeepsHoles())
+    assert verdict.divergence is None
+    assert verdict.seen["hole_outside_window"]
 
 
 def test_a_copy_that_leaves_rows_out_is_told_by_its_mask() -> None:

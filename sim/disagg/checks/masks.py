@@ -36,7 +36,7 @@ def _faults(step: DisaggStep, number: int) -> Iterator[tuple[str, str]]:
             written = _overwritten(step, slot)
             if written:
                 yield f"{who} had no SWA slot when it was copied, and {written}", "no copy can hold that row"
-        if held and slot and position >= sent:
+        if held and slot and position >= sent and position not in job.holes:
             lost = _unrestored(step, number, position, slot)
             if lost:
                 yield f"{who} was held and is mapped to SWA slot {slot}, {lost}", "it is not in its place again"
