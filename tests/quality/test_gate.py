@@ -25,6 +25,7 @@ from staleloc.sim.events import EVENTS
 from staleloc.sim.matrix.hunt import scope_of
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.scenarios import scenarios
+from staleloc.sim.speculative.checks import SPEC_CHECKS
 from staleloc.sim.targets.sglang.drift import ALLOCATOR, DSV4, HYBRID
 from staleloc.sim.targets.sglang.fakes import FAKES
 from staleloc.sim.targets.sglang.leaves import LEAVES
@@ -32,18 +33,14 @@ from staleloc.sim.targets.sglang.leaves import LEAVES
 ROOT = Path(__file__).parents[2]
 
 FOUND = (
-    "tests/quality/test_discovery.py::test_every_mutant_is_found_from_every_seed",
-    "tests/quality/test_engine_discovery.py::test_every_mutant_is_found_from_every_seed",
-    "tests/quality/test_disagg_discovery.py::test_every_mutant_is_found_from_every_seed",
-    "tests/release/test_engine_mutants.py::test_every_mutant_is_found",
-    "tests/release/test_mutants.py::test_every_mutant_is_found",
+    *("test_every_mutant_is_found_from_every_seed", "test_every_mutant_is_found"),
+    "test_a_rare_mutant_is_found_by_hand",
 )
 """Tests that take mutants by name, and find them."""
 
 FIRED = (
-    "tests/unit/test_checks.py::test_a_misbehaving_target_fires_its_check",
-    "tests/unit/test_engine_checks.py::test_a_mutant_fires_the_check",
-    "tests/unit/test_disagg_checks.py::test_a_misbehaving_node_fires_its_check",
+    *("test_a_misbehaving_target_fires_its_check", "test_a_misbehaving_node_fires_its_check"),
+    "test_a_mutant_fires_the_check",
 )
 """Tests whose cases begin with the name of a check, and fire it; each has one beside it in which it stays quiet."""
 
@@ -51,6 +48,7 @@ CALLS = "tests/release/test_releases.py::test_a_release_is_driven_through_every_
 ALTERED = "tests/unit/test_checks.py::test_a_misbehaving_target_fires_its_check"
 DRAFTS = "tests/unit/test_graph_events.py::test_a_draft_that_is_no_longer_next_is_not_verified"
 STEPS = "tests/unit/test_graph_events.py::test_a_runner_does_its_own_kind_of_step_only"
+SPECULATIVE = "tests/unit/test_spec_checks.py::test_a_misbehaving_target_fires_its_check"
 KERNELS = "tests/release/test_releases.py::test_replaced_kernels_agree_with_the_plain_functions"
 
 NAMED: dict[str, str] = {
@@ -59,6 +57,7 @@ NAMED: dict[str, str] = {
     "event flush": "tests/unit/test_builtin_engine.py::test_flushing_empties_everything",
     **{f"event {kind}": STEPS for kind in ("capture", "replay", "replay_chunk")},
     **{f"event {kind}": DRAFTS for kind in ("draft", "verify")},
+    **{f"event {kind}": SPECULATIVE for kind in ("prepare_decode", "draft_tree", "target_verify", "commit")},
     **{
         f"event on releases, allocator: {kind}": CALLS
         for kind in ("alloc", "alloc_decode", "clear", "read_kv", "translate", "move")
@@ -84,7 +83,9 @@ EXEMPT: dict[str, str] = {
 def items() -> Iterator[str]:
     """Everything that must be covered, by kind and name, from the registries."""
     yield from (f"event {event.kind}" for event in ALPHABET)
-    yield from (f"check {check.name}" for check in dict.fromkeys((*CHECKS, *ENGINE_CHECKS, *DISAGG_CHECKS)))
+    yield from (
+        f"check {check.name}" for check in dict.fromkeys((*CHECKS, *ENGINE_CHECKS, *DISAGG_CHECKS, *SPEC_CHECKS))
+    )
     yield from (f"mutant {name}" for name in MUTANTS)
     for owner, calls in (("allocator", ALLOCATOR), ("hybrid pool", HYBRID), ("dsv4 pool", DSV4)):
         yield from (f"call of the {owner}: {call.method}" for call in calls)
@@ -106,9 +107,9 @@ def by_scenarios() -> Iterator[str]:
 
 
 def by_tests(collected: list[str]) -> Iterator[str]:
-    """What parametrized tests cover: mutants and checks."""
+    """What parametrized tests cover, in whatever file they are: mutants and checks."""
     for node in collected:
-        test, _, parameter = node.partition("[")
+        test, _, parameter = node.partition("::")[2].partition("[")
         if test in FOUND:
             yield f"mutant {parameter.removesuffix(']')}"
         if test in FIRED:
@@ -152,7 +153,8 @@ def test_everything_is_covered_or_exempt(covered: set[str]) -> None:
 def test_every_named_test_is_there(collected: list[str]) -> None:
     """Those of the entries, and those that are asked for their parameters."""
     tests = {node.partition("[")[0] for node in collected}
-    assert {*NAMED.values(), *FOUND, *FIRED} <= tests
+    assert set(NAMED.values()) <= tests
+    assert {*FOUND, *FIRED} <= {test.partition("::")[2] for test in tests}
 
 
 @pytest.mark.parametrize("entry", [entry for entry in NAMED if entry.startswith("event")])
