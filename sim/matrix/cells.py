@@ -17,7 +17,7 @@ __all__ = ["LEGEND", "Blind", "Cell", "cell_of", "footnotes", "short"]
 LEGEND: dict[str, str] = {
     "3 s": "the tape diverges, and blind fuzzing finds the bug in so many seconds (median of the seeds)",
     "x": "the tape diverges; blind fuzzing does not find it within the budget",
-    "x?": "the tape diverges; nobody fuzzed there yet",
+    "x?": "the tape diverges; not all seeds were fuzzed there yet",
     "o": "the tape diverges as something else",
     ".": "silent",
     "?": "not measured",
@@ -50,7 +50,7 @@ class Cell:
 
     Attributes:
         replayed: what its tape does; None if that was not measured.
-        blind: what fuzzing found; None if nobody fuzzed there.
+        blind: what fuzzing found; None as long as not all seeds were fuzzed there.
         differs: how this is not what the record says, or None.
     """
 
@@ -67,7 +67,8 @@ def cell_of(matrix: Matrix, scenario: Scenario, target: str) -> Cell:
     scope = scope_of(scenario.tape)
     keys = [HuntKey(target, scope, seed) for seed in matrix.seeds]
     hunts = [matrix.hunts[key] for key in keys if key in matrix.hunts]
-    blind = _blind([hunt.found.get(scenario.name) for hunt in hunts]) if hunts else None
+    whole = len(hunts) == len(keys)
+    blind = _blind([hunt.found.get(scenario.name) for hunt in hunts]) if whole else None
     return Cell(replayed, blind, disagreement(scenario, target, replayed))
 
 

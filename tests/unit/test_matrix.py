@@ -146,6 +146,13 @@ def test_a_cell_has_the_median_of_the_seeds(tapes: tuple[int | None, ...], expec
     assert (cell.blind.hunts, cell.blind.hits, cell.blind.tapes, short(cell)) == expected
 
 
+def test_a_cell_is_not_judged_by_some_of_its_seeds(small: Matrix) -> None:
+    """A median of those that happen to be done would move."""
+    assert short(cell_of(small, PARTIAL, OLD)) == "2 s"
+    small.hunts.popitem()
+    assert short(cell_of(small, PARTIAL, OLD)) == "x?"
+
+
 @pytest.mark.parametrize(
     ("verdict", "expected"), [("diverges", "x?"), ("other", "o"), ("silent", "."), ("unplayable", "")]
 )
