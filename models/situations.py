@@ -104,6 +104,7 @@ SPEC_SITUATIONS: dict[str, str] = {
     "evicted_to_prepare": "the tree gave up a node for a step",
     "page_copied": "the page in which a draft starts was copied to its other branches",
     "admitted_between": "a request was admitted between another's draft and its verification",
+    "loaded_between": "a load-back began between a draft and its verification",
     "draft_slots_reused": "slots of a draft that was not verified yet were given to another request",
     "accepted_all": "a longest path of a draft was accepted",
     "accepted_some": "a part of a draft was accepted",

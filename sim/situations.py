@@ -129,6 +129,7 @@ def _speculating(situation: str, profile: Profile) -> bool:
         **dict.fromkeys(_AHEAD, any(version != "v1" for version in profile.spec_versions)),
         **dict.fromkeys(_OF_PAGES, max(profile.page_sizes) > 1),
         "draft_slots_reused": "v1" in profile.spec_versions,
+        "loaded_between": profile.host,
     }
     return "spec" in profile.features and needs.get(situation, True)
 

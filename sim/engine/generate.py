@@ -18,7 +18,7 @@ from staleloc.sim.events import Event
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 
-__all__ = ["Author", "generate_engine"]
+__all__ = ["Author", "generate_engine", "host_pages"]
 
 _WEIGHTS: dict[str, int] = {
     ee.Evict.kind: 8, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 3, ee.Abort.kind: 3,
@@ -53,7 +53,7 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
     full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
     swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
     host = profile.host and choices.chance(80)
-    host_full, host_swa = (_host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
+    host_full, host_swa = (host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
         level="engine",
         pool=profile.pool,
@@ -72,7 +72,7 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
     )
 
 
-def _host_pages(choices: Choices, device_pages: int, profile: Profile) -> int:
+def host_pages(choices: Choices, device_pages: int, profile: Profile) -> int:
     """Few enough that nodes on the host must give way to newer ones, or enough for all."""
     small: tuple[int, ...] = (device_pages // 2, device_pages) if profile.small_host else (device_pages + 1,)
     return choices.pick((*small, 2 * device_pages))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from staleloc.models.config import FULL, SWA, Config
+from staleloc.models.config import FULL, SWA, WRITE_POLICIES, Config
 from staleloc.models.speculative import alloc_len
 from staleloc.sim.choices import Choices
 from staleloc.sim.engine import events as ee
-from staleloc.sim.engine.generate import Author
+from staleloc.sim.engine.generate import Author, host_pages
 from staleloc.sim.engine.play import MAX_TOKENS
 from staleloc.sim.events import Event
 from staleloc.sim.speculative import events as se
@@ -55,7 +55,11 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
         bigram=choices.chance(60) and version != "dflash",
     )
     full, swa = _draw_pages(choices, shape)
-    return replace(shape, full_size=full * size, swa_size=swa * size)
+    shape = replace(shape, full_size=full * size, swa_size=swa * size)
+    if not profile.host or not choices.chance(40):
+        return shape
+    host_full, host_swa = (host_pages(choices, pages, profile) * size for pages in (full, swa))
+    return replace(shape, host_full_size=host_full, host_swa_size=host_swa, write_policy=choices.pick(WRITE_POLICIES))
 
 
 def _draw_pages(choices: Choices, shape: Config) -> tuple[int, int]:

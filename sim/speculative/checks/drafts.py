@@ -1,6 +1,7 @@
 """Drafts: the draft's pool holds the draft's KV of every final token, at the locs of the target's.
 
-Checked for all tokens of running requests in full layers and their window in SWA layers, and for every node.
+Checked for all tokens of running requests in full layers and their window in SWA layers, and for every node. With a
+host tier, for the requests' own tokens alone: the draft's rows do not go to the host and back.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def _requests(step: SpecStep) -> Divergence | None:
         request = world.speculating(number)
         for layer, swa in enumerate(world.swa_layers):
             start = request.window(world.config.window)[0] if swa else 0
+            start = max(start, step.undrafted(view))
             stop = max(start, request.drafted)
             tags = world.draft_tags(number, start, stop, layer)
             found = _wrong(step, layer, view.row[start:stop], tags, f"token {{}} of request {number}", start)
@@ -34,6 +36,8 @@ def _requests(step: SpecStep) -> Divergence | None:
 
 def _nodes(step: SpecStep) -> Divergence | None:
     world, bigram = step.world, step.world.config.bigram
+    if world.config.host_full_size:
+        return None
     for node, item in zip(step.tree, step.placed, strict=True):
         if node.full is None:
             continue

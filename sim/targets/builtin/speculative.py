@@ -25,7 +25,7 @@ __all__ = ["SPEC", "SpecEngine"]
 
 _EVENTS = (
     *("arrive", "admit", "prefill", "checkpoint", "evict_window", "finish", "abort", "evict", "flush"),
-    *("prepare_decode", "draft_tree", "target_verify", "commit"),
+    *("transfer_done", "prepare_decode", "draft_tree", "target_verify", "commit"),
 )
 
 SPEC = Profile(
@@ -36,6 +36,8 @@ SPEC = Profile(
     page_sizes=(1, 4, 64),
     dtypes=ENGINE.dtypes,
     events=frozenset(_EVENTS),
+    host=True,
+    small_host=True,
     spec_versions=("v1", "v2"),
 )
 
@@ -58,8 +60,8 @@ class _Progress:
 class SpecEngine(BuiltinEngine):
     """`BuiltinEngine`, and a `SpeculativeTarget` if the config says so. See there for what the methods mean.
 
-    The draft's pool shares mapping and policy with the target's. Outside of a step a request's `length` is what is
-    allocated.
+    The draft's pool shares mapping and policy with the target's; its rows are not copied to the host. Outside of a
+    step a request's `length` is what is allocated.
     """
 
     profiles: tuple[Profile, ...] = (*BuiltinEngine.profiles, SPEC)
