@@ -10,13 +10,17 @@ from typing import Any
 from staleloc.sim.disagg.play import DISAGG_PLAY
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
+from staleloc.sim.speculative.play import SPEC_PLAY
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
 from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
 from staleloc.sim.targets.sglang.unpack import CORE_FOLDER
 from staleloc.sim.targets.tags import DTYPES
 
-__all__ = ["decode_profile", "dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile"]
+__all__ = [
+    "decode_profile", "dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile",
+    "spec_profile",
+]  # fmt: skip
 
 _NO_METHOD = {
     "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
@@ -172,6 +176,33 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
         missing=missing,
         unreachable=unreachable,
         host=False,
+    )
+
+
+def spec_profile(engine: Profile, root: Path) -> Profile | None:
+    """The profile of speculative decode over ``UnifiedRadixCache``, or None if these sources have no EAGLE.
+
+    There is no host tier.
+
+    Args:
+        engine: the profile over ``UnifiedRadixCache``.
+        root: the folder that contains the ``sglang`` package.
+    """
+    folder = root / "sglang" / "srt" / "speculative"
+    if not (folder / "eagle_info.py").is_file():
+        return None
+    v1 = (folder / "eagle_worker.py").is_file()
+    # What a step takes: a function that raises NotImplementedError for trees with pages up to 0.5.12.post1.
+    sizing = root / "sglang" / "srt" / "managers" / "utils.py"
+    return replace(
+        engine,
+        features=("spec",),
+        page_sizes=(1, 4, 64),
+        events=frozenset(kind.kind for kind in SPEC_PLAY) - {"decode", "evict_window", "transfer_done"},
+        missing={"evict_window": "a step's preparation evicts windows"},
+        host=False,
+        spec_versions=("v1", "v2") if v1 else ("v2",),
+        spec_chains=("v2",) if "def get_alloc_len_per_decode(" in sizing.read_text(encoding="utf-8") else (),
     )
 
 

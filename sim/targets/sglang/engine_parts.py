@@ -13,6 +13,7 @@ from staleloc.sim.targets.sglang.disagg_stand_ins import ANNOUNCED
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.hicache import HostTiers
 from staleloc.sim.targets.sglang.leaves import Leaf
+from staleloc.sim.targets.sglang.spec_release import SpecRelease
 
 __all__ = ["EngineParts"]
 
@@ -35,6 +36,14 @@ class EngineParts:
         self._release: EngineRelease | None = None
         self._tiers: HostTiers | None = None
         self._decode: DecodeRelease | None = None
+        self._spec: SpecRelease | None = None
+
+    @property
+    def spec(self) -> SpecRelease:
+        """The release's code for speculative decode."""
+        if self._spec is None:
+            self._spec = SpecRelease(self.release)
+        return self._spec
 
     @property
     def decode(self) -> DecodeRelease:

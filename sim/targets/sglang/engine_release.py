@@ -32,6 +32,13 @@ _BACKEND = "SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"
 _CACHE = "sglang.srt.mem_cache"
 
 
+def _sampling() -> SimpleNamespace:
+    """Stands for ``SamplingParams``: nothing in what is sampled ends a request."""
+    return SimpleNamespace(
+        custom_params=None, max_new_tokens=1 << 20, ignore_eos=True, stop_strs=(), stop_regex_strs=()
+    )
+
+
 class EngineRelease:
     """The modules of the loaded release that the engine level needs.
 
@@ -71,6 +78,7 @@ class EngineRelease:
             page_size=config.page_size,
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
+            is_eagle=config.bigram,
         )
 
     def tree(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool = False) -> tuple[Any, Any]:
@@ -99,7 +107,7 @@ class EngineRelease:
     def request(self, request: int, tokens: list[int]) -> Any:
         """A new request of the release's own class."""
         ids = array("q", tokens) if self._token_ids is array else list(tokens)
-        return self._request_class(str(request), "", ids, SimpleNamespace(custom_params=None, max_new_tokens=1 << 20))
+        return self._request_class(str(request), "", ids, _sampling())
 
     def window_step(self, steps: int) -> int:
         """The number of decode steps at which the release evicts a window, for a request after this many.

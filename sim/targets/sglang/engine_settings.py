@@ -9,9 +9,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
 
-__all__ = ["SETTINGS", "Settings", "attention_backends", "current_settings"]
+__all__ = ["SETTINGS", "Settings", "attention_backends", "current_settings", "most_draft_tokens"]
+
+
+class _Never:
+    """False, as a value and as a method: releases differ in which of them a setting is."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self) -> bool:
+        return False
 
 
 class Settings:
@@ -31,7 +42,11 @@ class Settings:
     attention_backend = backend = "torch_native"
     enable_unified_memory = False
     chunked_prefill_size = -1
-    speculative_algorithm = None
+    speculative_algorithm: str | None = None
+    speculative_num_steps: int | None = None
+    speculative_eagle_topk: int | None = None
+    speculative_num_draft_tokens: int | None = None
+    enable_multi_layer_eagle = False
     strip_thinking_cache = False
     disaggregation_mode = "null"
     disaggregation_decode_enable_radix_cache = False
@@ -61,6 +76,26 @@ class Settings:
         self.disaggregation_mode = "decode"
         self.disaggregation_decode_enable_radix_cache, self.disable_radix_cache = tree, not tree
 
+    def speculate(self, config: Config | None) -> None:
+        """The server decodes speculatively with EAGLE as a config says, or it does not."""
+        spec = config is not None
+        self.speculative_algorithm = "EAGLE" if spec else None
+        self.speculative_num_steps = config.spec_steps if config else None
+        self.speculative_eagle_topk = config.spec_topk if config else None
+        self.speculative_num_draft_tokens = config.spec_draft_tokens if config else None
+
+    @property
+    def max_speculative_num_draft_tokens(self) -> int | None:
+        """As many as there are: nothing adapts."""
+        return self.speculative_num_draft_tokens
+
+    enable_mamba_extra_buffer = _Never()
+
+    @property
+    def mamba(self) -> Settings:
+        """A group of settings by 0.5.20."""
+        return self
+
     @property
     def attn(self) -> Settings:
         """A group of settings in 0.5.15."""
@@ -86,3 +121,8 @@ def current_settings(*_args: object) -> Settings:
 def attention_backends() -> tuple[str, str]:
     """The backends of prefill and decode; with this one, rows of ``req_to_token`` are written with torch."""
     return SETTINGS.attention_backend, SETTINGS.attention_backend
+
+
+def most_draft_tokens() -> int | None:
+    """How many tokens are verified in one step at most."""
+    return SETTINGS.max_speculative_num_draft_tokens

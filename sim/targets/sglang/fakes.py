@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from staleloc.sim.targets.sglang.engine_settings import attention_backends, current_settings
+from staleloc.sim.targets.sglang.engine_settings import attention_backends, current_settings, most_draft_tokens
 
 __all__ = ["FAKES", "Fake", "fake_names"]
 
@@ -56,9 +56,31 @@ class _Quiet:
 
 
 class _Hidden(Enum):
-    """Stands for ``CaptureHiddenMode``: requests want no hidden states."""
+    """Stands for ``CaptureHiddenMode``: nobody computes hidden states, whoever wants some."""
 
     NULL = 0
+    LAST = 1
+    FULL = 2
+
+
+class _Mode(Enum):
+    """Stands for ``ForwardMode`` where a speculative step says what comes next."""
+
+    IDLE = 0
+    DECODE = 1
+    TARGET_VERIFY = 2
+
+    def is_idle(self) -> bool:
+        """Whether there is nothing to run."""
+        return self is _Mode.IDLE
+
+
+class _Forward:
+    """Stands for ``ForwardBatch``: a forward that is not run."""
+
+    @staticmethod
+    def init_new(*_what: object, **_facts: object) -> None:
+        """Nothing is made of it."""
 
 
 _CAPTURE = "asked in every KV write: is a CUDA graph being captured"
@@ -71,7 +93,7 @@ FAKES: tuple[Fake, ...] = (
     Fake("sglang.srt.model_executor.runner", "get_is_capture_mode", _no, _CAPTURE),
     *(
         Fake("sglang.srt.hardware_backend.npu.dsv4.dsv4_common_hooks", name, _no, "does nothing except on an NPU")
-        for name in ("maybe_evict_dsv4_state", "maybe_evict_dsv4_state_on_swa")
+        for name in ("maybe_build_dsv4_verify_bundle", "maybe_evict_dsv4_state", "maybe_evict_dsv4_state_on_swa")
     ),
     Fake("sglang.srt.layers.deep_gemm_wrapper.configurer", "DEEPGEMM_PAGED_SPARSE_MQA_LOGITS", False, _NO_KERNEL),
     *(
@@ -81,10 +103,19 @@ FAKES: tuple[Fake, ...] = (
             "sglang.srt.layers.attention.dsv4.unified_kv_gate",
         )
     ),
-    Fake("sglang.srt.model_executor.forward_batch_info", "CaptureHiddenMode", _Hidden, "a request asks for none"),
+    *(
+        Fake("sglang.srt.model_executor.forward_batch_info", name, value, why)
+        for name, value, why in (
+            ("CaptureHiddenMode", _Hidden, "a request asks for none"),
+            ("ForwardMode", _Mode, "says what comes next"),
+            ("ForwardBatch", _Forward, "a forward that is not run"),
+        )
+    ),
     Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "tokens for a forward that is not run"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
+    Fake("sglang.srt.runtime_context", "mamba_extra_buffer_enabled", _no, _SETTINGS),
+    Fake("sglang.srt.runtime_context", "max_speculative_num_draft_tokens", most_draft_tokens, _SETTINGS),
     Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),
     *(
         Fake("sglang.srt.runtime_context", f"get_{topic}", current_settings, _SETTINGS)

@@ -31,12 +31,16 @@ class HybridPool:
     """
 
     def __init__(self, pool_class: Any, memory_pool: Any) -> None:
-        self.pool_class = pool_class
+        self.pool_class, self._memory_pool = pool_class, memory_pool
         parameters = inspect.signature(pool_class.set_kv_buffer).parameters
         self._bundle = memory_pool.KVWriteLoc if "loc_info" in parameters else None
         self._takes_swa_loc = "swa_loc" in parameters
         self.per_forward = self._bundle is not None or self._takes_swa_loc
         self.precomputed = hasattr(pool_class, "set_swa_loc")
+
+    def another(self) -> HybridPool:
+        """An adapter of a pool beside this one."""
+        return HybridPool(self.pool_class, self._memory_pool)
 
     def build(self, config: Config) -> Any:
         """A new pool of this shape."""

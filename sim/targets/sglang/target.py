@@ -23,6 +23,7 @@ from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.refusal import explain
 from staleloc.sim.targets.sglang.seal import Transform, seal
 from staleloc.sim.targets.sglang.sources import Release
+from staleloc.sim.targets.sglang.speculative import SpecDriver
 
 __all__ = ["SglangTarget", "load"]
 
@@ -30,7 +31,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver, DisaggDriver):
+class SglangTarget(AllocatorDriver, SpecDriver, DisaggDriver):
     """See `Target`.
 
     Attributes:
@@ -109,7 +110,11 @@ class SglangTarget(AllocatorDriver, DisaggDriver):
             parts.trial(self, config)
             self.build(config)
             return
-        self.attach_engine(parts.release, parts.tiers(config), config, pool, kv, allocator)
+        engine = (parts.release, parts.tiers(config), config, pool, kv, allocator)
+        if "spec" in config.features:
+            self.attach_spec(parts.spec, pool.another(), config, *engine)
+        else:
+            self.attach_engine(*engine)
 
     def begin_forward(self, batch: Batch) -> None:
         """See `Target.begin_forward`."""
@@ -224,5 +229,6 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         parts = EngineParts(release.name, engine.host, decode is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        target.offer_engine(tuple(it for it in (engine, legacy, decode) if it is not None), parts)
+        spec = capability.spec_profile(engine, release.root)
+        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec) if it is not None), parts)
     return target

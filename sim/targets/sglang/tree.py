@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from staleloc.sim.targets.engine import NodeView
 from staleloc.sim.targets.sglang.tree_rust import RustTreeView
-from staleloc.sim.targets.sglang.tree_swa import SwaTreeView
+from staleloc.sim.targets.sglang.tree_swa import SwaTreeView, after
 
 __all__ = ["PythonTreeView", "TreeView", "in_rust", "view"]
 
@@ -62,6 +62,7 @@ class PythonTreeView:
                     full_locks=full.lock_ref,
                     swa_locks=swa.lock_ref,
                     host_locks=full.host_lock_ref + swa.host_lock_ref,
+                    after=after(node.key),
                 )
             )
             stack.extend((child, node.id) for child in node.children.values())
@@ -87,4 +88,4 @@ def view(tree: Any, kinds: Any) -> TreeView:
         return PythonTreeView(core, kinds)
     components: Any = importlib.import_module("sglang.srt.mem_cache.unified_cache.components")
     storage = components.CacheTransferPhase.BACKUP_STORAGE if tree.cache_controller is not None else None
-    return RustTreeView(core, kinds, storage)
+    return RustTreeView(core, kinds, storage, bigram=bool(core.is_eagle))

@@ -55,12 +55,14 @@ class RustTreeView:
         core: the release's ``RustUnifiedTreeCore``.
         kinds: its ``ComponentType``.
         storage: its phase of a backup from the host to storage; None without a host tier.
+        bigram: its keys are of pairs of tokens, so a path has one token more than keys.
     """
 
-    def __init__(self, core: Any, kinds: Any, storage: Any) -> None:
+    def __init__(self, core: Any, kinds: Any, storage: Any, bigram: bool = False) -> None:
         self._core = core
         self._full, self._swa = kinds.FULL, kinds.SWA
         self._storage = storage
+        self._more = int(bigram)
         self._paths: dict[int, tuple[int, ...]] = {}
 
     def walked(self, tokens: Sequence[int]) -> None:
@@ -79,13 +81,14 @@ class RustTreeView:
             NodeView(
                 node=line.node,
                 parent=None if line.parent == root else line.parent,
-                tokens=self._paths[line.node][line.start :],
+                tokens=self._paths[line.node][line.start : line.stop],
                 full=self._slots(line.node, self._full),
                 swa=self._slots(line.node, self._swa),
                 host_full=self._host_full(line.node),
                 host_swa=self._host_swa(line.node),
                 full_locks=line.full_locks,
                 swa_locks=_UNSEEN,
+                after=self._paths[line.node][line.stop] if self._more else None,
             )
             for line in lines
         ]
@@ -125,8 +128,8 @@ class RustTreeView:
         below: dict[int, tuple[int, ...]] = {}
         for line in reversed(lines):
             path = self._paths.get(line.node, below.get(line.node, inserted))
-            if path is None or len(path) < line.stop:
+            if path is None or len(path) < line.stop + self._more:
                 raise LookupError(f"node {line.node} of the Rust tree core has a key that was never inserted")
-            paths[line.node] = path[: line.stop]
+            paths[line.node] = path[: line.stop + self._more]
             below.setdefault(line.parent, path)
         self._paths = paths

@@ -12,7 +12,12 @@ from typing import Any
 
 from staleloc.sim.targets.engine import NodeView
 
-__all__ = ["SwaTreeView"]
+__all__ = ["SwaTreeView", "after"]
+
+
+def after(key: Any) -> int | None:
+    """Where a key is of pairs of tokens, the second token of its last pair."""
+    return int(key.token_ids[len(key)]) if key.is_bigram else None
 
 
 class SwaTreeView:
@@ -48,6 +53,7 @@ class SwaTreeView:
                     host_swa=None,
                     full_locks=node.full_lock_ref,
                     swa_locks=node.swa_lock_ref,
+                    after=after(node.key),
                 )
             )
             stack.extend((child, node.id - self._first) for child in node.children.values())

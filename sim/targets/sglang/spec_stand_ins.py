@@ -1,0 +1,140 @@
+"""What a speculative step of a release works on that is not KV: its batch, its workers, and the target's verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from staleloc.sim.targets.sglang.leaves import Leaf
+from staleloc.sim.targets.sglang.spec_kernels import KERNELS
+
+__all__ = ["VERDICT", "spec_batch_class", "spec_leaves", "uncompiled"]
+
+_PACKAGES = ("sglang.kernels.ops.speculative.", "sglang.srt.speculative.", "sglang.srt.mem_cache.")
+_KERNEL = "Triton kernel that copies locs; the same copies in torch (conformance: tests/release)"
+
+
+class _Verdict:
+    """Which nodes the target accepts: what the tape says, in place of a comparison of logits."""
+
+    def say(self, paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]], nodes: int) -> None:
+        """The paths of the next verification, what is appended to each request, and how many nodes each has."""
+        self._paths, self._tokens, self._nodes = paths, tokens, nodes
+
+    def __call__(
+        self, predicts: torch.Tensor, accept_index: torch.Tensor, accept_token_num: torch.Tensor, **_tree: Any
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Called as ``verify_tree_greedy_func`` is: fills the three tensors and returns them."""
+        for index, (path, tokens) in enumerate(zip(self._paths, self._tokens, strict=True)):
+            nodes = torch.tensor(path) + index * self._nodes
+            accept_index[index, : len(path)] = nodes.to(accept_index.dtype)
+            predicts[nodes] = torch.tensor(tokens, dtype=predicts.dtype)
+            accept_token_num[index] = len(path) - 1
+        return predicts, accept_index, accept_token_num
+
+
+VERDICT = _Verdict()
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """While inside, ``torch.compile`` returns functions as they are written."""
+    keep = torch.compile
+    torch.compile = lambda *_args, **_options: lambda function: function  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.compile = keep
+
+
+def spec_leaves() -> tuple[Leaf, ...]:
+    """A replacement for each kernel, wherever a module that is loaded by now has it by name."""
+    modules = [name for name in sorted(sys.modules) if name.startswith(_PACKAGES)]
+    kernels = [
+        Leaf(module, name, stand_in, "those that have it", _KERNEL)
+        for module in modules
+        for name, stand_in in KERNELS.items()
+        if name in vars(sys.modules[module])
+    ]
+    verdict = Leaf(
+        "sglang.srt.speculative.eagle_info",
+        "verify_tree_greedy_func",
+        VERDICT,
+        "up to 0.5.13",
+        "compares draft and target; the tape says which nodes are accepted",
+    )
+    return (*kernels, verdict)
+
+
+class _Sampling(SimpleNamespace):
+    """Stands for ``SamplingBatchInfo``: greedy, and nothing besides."""
+
+    def __len__(self) -> int:
+        return int(self.count)
+
+
+def _sampling(count: int) -> _Sampling:
+    return _Sampling(
+        count=count,
+        penalizer_orchestrator=SimpleNamespace(is_required=False),
+        has_custom_logit_processor=False,
+        logit_bias=None,
+        is_all_greedy=True,
+    )
+
+
+class _DecodeMode:
+    """Stands for ``ForwardMode`` before a step is prepared."""
+
+    @staticmethod
+    def is_idle() -> bool:
+        return False
+
+    @staticmethod
+    def is_decode() -> bool:
+        return True
+
+    @staticmethod
+    def is_extend() -> bool:
+        return False
+
+
+def spec_batch_class(batch: Any, algorithm: Any) -> Any:
+    """A subclass of `batch_class`'s that decodes speculatively.
+
+    Args:
+        batch: what `engine_batch.batch_class` made.
+        algorithm: the release's ``SpeculativeAlgorithm.EAGLE``.
+    """
+
+    class SpecBatch(batch):  # type: ignore[misc]
+        """Requests that run one speculative step together."""
+
+        is_spec_v2 = False
+
+        def __init__(self, tree: Any, requests: list[Any], lens: Sequence[int], v2: bool) -> None:
+            """A step of requests that have KV for so many tokens, whatever the scheduler knows of that."""
+            super().__init__(tree, requests)
+            self.is_spec_v2 = self.enable_overlap = v2
+            self.spec_algorithm = algorithm
+            self.forward_mode = _DecodeMode()
+            self.seq_lens = torch.tensor(lens, dtype=torch.int64)
+            self.seq_lens_cpu = self.seq_lens.clone()
+            self.seq_lens_sum = sum(lens)
+            self.input_ids = torch.zeros(len(requests), dtype=torch.int64)
+            self.sampling_info = _sampling(len(requests))
+            self.spec_info = SimpleNamespace(verify_done=None, hidden_states=None, positions=None)
+            self.model_config = SimpleNamespace(is_encoder_decoder=False, vocab_size=1 << 31, think_end_id=None)
+            self.multimodal_inputs = [None] * len(requests)
+            self.has_grammar = self.return_logprob = False
+
+        def maybe_evict_swa(self) -> None:
+            """The preparation of a step evicts windows."""
+            self.evict_windows()
+
+    return SpecBatch
