@@ -18,6 +18,7 @@ from staleloc.sim.mutants.hicache_builtin import BACKUPS, EVICTIONS
 from staleloc.sim.mutants.load_back_builtin import LOAD_BACKS
 from staleloc.sim.mutants.spec_builtin import ACCEPTED, DRAFTS, RESERVES
 from staleloc.sim.mutants.spec_graphs_builtin import SPEC_GRAPHS
+from staleloc.sim.mutants.spec_sglang import SGLANG_SPECS
 from staleloc.sim.mutants.tree_builtin import INSERTIONS, TREES
 from staleloc.sim.mutants.tree_sglang import SGLANG_HOSTS, SGLANG_TREES
 from staleloc.sim.mutate import Mutant
@@ -40,6 +41,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS),
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
+        *SGLANG_SPECS,
     )
 )
 """Every mutant by its name."""

@@ -14,6 +14,7 @@ from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.hicache import HostTiers
 from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.spec_release import SpecRelease
+from staleloc.sim.targets.sglang.spec_stand_ins import SPEC_ANNOUNCED
 
 __all__ = ["EngineParts"]
 
@@ -25,12 +26,13 @@ class EngineParts:
         name: the release, for messages.
         host: whether it can have a host tier.
         decodes: whether it can be a decode node.
+        speculates: whether it can decode speculatively.
         trusted: do not try it; it is broken on purpose.
     """
 
-    def __init__(self, name: str, host: bool, decodes: bool, trusted: bool) -> None:
+    def __init__(self, name: str, host: bool, decodes: bool, speculates: bool, trusted: bool) -> None:
         self._name = name
-        self._host, self._decodes = host, decodes
+        self._host, self._decodes, self._speculates = host, decodes, speculates
         self._tried: set[tuple[int, str, bool]] = set()
         self._trusted = trusted
         self._release: EngineRelease | None = None
@@ -70,9 +72,9 @@ class EngineParts:
         return self._tiers
 
     def replacements(self) -> tuple[Leaf, ...]:
-        """What of the release was replaced for this level so far, or is where a decode node is built."""
+        """What of the release was replaced for this level so far, or is where a node is built or a draft begins."""
         tiers = self._tiers.replacements if self._tiers is not None else ()
-        return tiers + (ANNOUNCED if self._decodes else ())
+        return tiers + (ANNOUNCED if self._decodes else ()) + (SPEC_ANNOUNCED if self._speculates else ())
 
     def load(self) -> None:
         """Import everything now."""
@@ -81,6 +83,8 @@ class EngineParts:
             self._tiers = HostTiers()
         if self._decodes:
             self._decode = DecodeRelease(self._release)
+        if self._speculates:
+            self._spec = SpecRelease(self._release)
 
     def wants_trial(self, config: Config) -> bool:
         """Whether an engine like this has not been tried yet; true once."""

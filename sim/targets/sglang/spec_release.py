@@ -7,14 +7,15 @@ grow ahead of what is committed, and accepted KV is moved to the front.
 
 from __future__ import annotations
 
+import dis
 import importlib
-import inspect
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from staleloc.models.config import Config
+from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.leaves import Leaf, install
 from staleloc.sim.targets.sglang.spec_stand_ins import VERDICT, spec_batch_class, spec_leaves, uncompiled
@@ -58,9 +59,21 @@ class SpecRelease:
         self.replacements: tuple[Leaf, ...] = install(spec_leaves())
         self.batch_class = spec_batch_class(engine.batch_class, algorithm)
         self._own_prepare = getattr(self._utils, "eagle_prepare_for_decode", None)
-        source = inspect.getsource(self._own_prepare or self._info.EagleDraftInput.prepare_for_decode)
-        self.claims_bonus = "kv_committed_len += 1" in source
-        self.whole_pages = "page_aligned_decode_alloc_lens" in source or "page_size - 1" in source
+        prepares = list(dis.get_instructions(self._own_prepare or self._info.EagleDraftInput.prepare_for_decode))
+        self.claims_bonus = any(it.opname == "STORE_ATTR" and it.argval == "kv_committed_len" for it in prepares)
+        self.whole_pages = any(it.argval == "page_aligned_decode_alloc_lens" or it.argrepr == "//" for it in prepares)
+
+    def check(self, config: Config) -> None:
+        """Raise TargetError unless this release decodes speculatively as `config` says."""
+        if config.spec_version == "v1" and self._worker_v1 is None:
+            raise TargetError("no worker of this release takes a draft's slots back at once (V1; up to 0.5.12.post1)")
+        if (
+            config.page_size > 1
+            and config.spec_topk > 1
+            and config.spec_version == "v2"
+            and self._worker_v1 is not None
+        ):
+            raise TargetError("this release has no trees with pages under V2 (they came with 0.5.13)")
 
     # V2
 

@@ -13,7 +13,7 @@ import torch
 from staleloc.sim.targets.sglang.leaves import Leaf
 from staleloc.sim.targets.sglang.spec_kernels import KERNELS
 
-__all__ = ["VERDICT", "spec_batch_class", "spec_leaves", "uncompiled"]
+__all__ = ["SPEC_ANNOUNCED", "VERDICT", "spec_batch_class", "spec_leaves", "uncompiled"]
 
 _PACKAGES = ("sglang.kernels.ops.speculative.", "sglang.srt.speculative.", "sglang.srt.mem_cache.")
 _KERNEL = "Triton kernel that copies locs; the same copies in torch (conformance: tests/release)"
@@ -52,23 +52,33 @@ def uncompiled() -> Iterator[None]:
         torch.compile = keep
 
 
+def _kernel(module: str, name: str) -> Leaf:
+    return Leaf(module, name, KERNELS[name], "those that have it", _KERNEL)
+
+
+_JUDGED = Leaf(
+    "sglang.srt.speculative.eagle_info",
+    "verify_tree_greedy_func",
+    VERDICT,
+    "up to 0.5.13",
+    "compares draft and target; the tape says which nodes are accepted",
+)
+
+SPEC_ANNOUNCED = (
+    *(_kernel("sglang.srt.speculative", name) for name in KERNELS),
+    _JUDGED,
+    Leaf(
+        "torch", "compile", None, "all", "while the speculative modules are imported: functions run as they are written"
+    ),
+)
+"""What is replaced once speculative decode is driven; for those who ask."""
+
+
 def spec_leaves() -> tuple[Leaf, ...]:
     """A replacement for each kernel, wherever a module that is loaded by now has it by name."""
     modules = [name for name in sorted(sys.modules) if name.startswith(_PACKAGES)]
-    kernels = [
-        Leaf(module, name, stand_in, "those that have it", _KERNEL)
-        for module in modules
-        for name, stand_in in KERNELS.items()
-        if name in vars(sys.modules[module])
-    ]
-    verdict = Leaf(
-        "sglang.srt.speculative.eagle_info",
-        "verify_tree_greedy_func",
-        VERDICT,
-        "up to 0.5.13",
-        "compares draft and target; the tape says which nodes are accepted",
-    )
-    return (*kernels, verdict)
+    kernels = [_kernel(module, name) for module in modules for name in KERNELS if name in vars(sys.modules[module])]
+    return (*kernels, _JUDGED)
 
 
 class _Sampling(SimpleNamespace):

@@ -52,7 +52,11 @@ class SpecDriver(EngineDriver):
             draft_pool: the adapter of the draft's pool, which shares nothing with the target's.
             config: the shape of the cache.
             parts: what `EngineDriver.attach_engine` takes.
+
+        Raises:
+            TargetError: the release has no such way to give slots to a draft.
         """
+        spec.check(config)
         self.attach_engine(*parts)
         SETTINGS.speculate(config)
         self._spec, self._draft_pool = spec, draft_pool

@@ -226,9 +226,9 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
     if engine is not None:
         legacy = capability.legacy_profile(engine, release.root)
         decode = capability.decode_profile(engine, release.root)
-        parts = EngineParts(release.name, engine.host, decode is not None, trusted=mutated)
+        spec = capability.spec_profile(engine, release.root)
+        parts = EngineParts(release.name, engine.host, decode is not None, spec is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        spec = capability.spec_profile(engine, release.root)
         target.offer_engine(tuple(it for it in (engine, legacy, decode, spec) if it is not None), parts)
     return target
