@@ -1,0 +1,77 @@
+"""Real releases that decode speculatively: their own allocation, release and eviction are driven, shipped bugs show."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staleloc.sim.campaign import Budget, Campaign
+from staleloc.sim.scope import Scope
+from staleloc.sim.targets.sglang.fetch import Release
+
+Probe = Callable[..., dict[str, Any]]
+
+SPEC = Scope("engine", ("spec",))
+
+V1 = ("0.5.11", "0.5.12", "0.5.12.post1")
+"""Releases with a worker that takes a draft's slots and gives them back at once."""
+
+CLAIMS = (*V1, "0.5.13", "0.5.14")
+"""Releases whose preparation counts the bonus as committed."""
+
+IN_TOKENS = (*CLAIMS, "0.5.15")
+"""Releases that record what was asked for where whole pages were allocated."""
+
+VERSIONS = (*IN_TOKENS, "0.5.16", "0.5.18", "0.5.19", "0.5.23")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rules_are_read_off_each_release(probe: Probe, version: str) -> None:
+    """What a release takes and how it counts changes in the releases that changed it."""
+    assert probe("spec_probe.py", f"sglang=={version}") == {
+        "versions": ["v1", "v2"] if version in V1 else ["v2"],
+        "chains": ["v2"] if version in V1 else [],
+        "claims_bonus": version in CLAIMS,
+        "whole_pages": version not in IN_TOKENS,
+        "refused": version not in V1,
+    }
+
+
+SHIPPED: dict[str, dict[str, tuple[str, str]]] = {
+    "sglang==0.5.12": {
+        "PR 27779, surplus on a page that is freed in part": ("wrong-mapping", "leftovers"),
+        "PR 29352, recovery takes running slots": ("use-after-free", "owners"),
+        "unsent: freed before the move": ("stale-translation", "rows"),
+    },
+    "sglang==0.5.13": {"PR 27779, surplus on a page that is freed in part": ("wrong-mapping", "leftovers")},
+}
+"""Release -> incident -> class and check it shows as."""
+
+
+@pytest.mark.parametrize("target", SHIPPED)
+def test_shipped_bugs_of_speculative_decode_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
+    """A campaign of 96 tapes finds each known bug of the release."""
+    available(target)
+    found = Campaign(target, 0, Budget(tapes=96), workers=2, scope=SPEC).run().found
+    shown = {(one.divergence.kind, one.divergence.check) for one in found}
+    assert set(SHIPPED[target].values()) <= shown
+
+
+@pytest.mark.parametrize("target", ["sglang==0.5.15", "sglang==0.5.18", "sglang==0.5.19", "sglang==0.5.23"])
+def test_releases_without_known_bugs_are_silent(target: str, available: Callable[[str], Release]) -> None:
+    """The same campaign finds nothing, with the row's length in tokens (0.5.15) or in whole pages."""
+    available(target)
+    assert Campaign(target, 0, Budget(tapes=96), workers=2, scope=SPEC).run().found == []
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="needs triton: pip install 'staleloc[conformance]'"
+)
+@pytest.mark.parametrize(("version", "kernels"), [("0.5.12", 7), ("0.5.14", 6), ("0.5.23", 4)])
+def test_replaced_kernels_agree_with_the_triton_kernels(probe: Probe, version: str, kernels: int) -> None:
+    """All that a release has of them, on random batches."""
+    answer = probe("spec_conformance.py", f"sglang=={version}", TRITON_INTERPRET="1")
+    assert len(answer["kernels"]) == kernels
