@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.levels import generate_tape, play_tape
-from staleloc.sim.tape import loads
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 
 SEED = 0
@@ -38,15 +36,6 @@ def mutated(spec: str, tapes: str, name: str, known: str = "") -> dict[str, Any]
 def clean(spec: str, tapes: str, drawn_for: str, known: str = "") -> dict[str, Any]:
     """The release as it is, on the same tapes."""
     return hunt(spec, tapes, drawn_for, None, known)
-
-
-def by_hand(spec: str, path: str, drawn_for: str, mutant: str = "") -> dict[str, Any]:
-    """How the release, with a mutant or as it is, diverges on one tape."""
-    tape = loads(Path(path).read_text(encoding="utf-8"))
-    target = open_target(parse(spec), mutant or None)
-    (profile,) = select_profiles(target.profiles, parse(spec), drawn_for)
-    found = play_tape(tape, target, profile).divergence
-    return {"kind": found and found.kind, "what": found and found.what}
 
 
 if __name__ == "__main__":
