@@ -96,11 +96,15 @@ class SpecAuthor(Author):
         self.lag = choices.pick((0, 50, 100)) if self.v2 else 0
         self.luck = choices.pick((20, 50, 80))
         self.together = choices.chance(25)
+        self.pairs = choices.pick((0, 0, 2))
+        self.window = config.window
         self.under_way: deque[Event] = deque()
         self.uncommitted: tuple[int, ...] = ()
 
     def event(self) -> Event:
         """The next event."""
+        if not self.planned and self.pairs and self.choices.chance(self.pairs):
+            self.plan_pair()
         if self.under_way and not self.planned and self.choices.chance(self.pace):
             return self.under_way.popleft()
         event = super().event()
@@ -114,6 +118,31 @@ class SpecAuthor(Author):
             batch = sorted(self.drafts) if self.together else event.requests
             self.begin(tuple(filter(self.runs, batch)))
         return self.under_way.popleft()
+
+    def plan_pair(self) -> None:
+        """All requests leave; then two with one prompt decode the same tokens, one goes a step further and finishes,
+        and the other finishes into what it left in the tree."""
+        self.planned.extend(self.under_way)
+        self.under_way.clear()
+        self.uncommitted = ()
+        for number in sorted(self.drafts):
+            self.planned += [ee.Checkpoint(number)] * self.drafts.pop(number).unsaved
+            self.planned.append(ee.Abort(number))
+        prompt = tuple(self.token() for _ in range(self.choices.integer(2, 3)))
+        for number in (0, 1):
+            self.planned += [ee.Arrive(number, prompt), ee.Admit(number), ee.Prefill(number, 3), ee.Checkpoint(number)]
+        for _ in range(self.choices.integer(2, 4 + self.window // 2)):
+            self.plan_step((0, 1))
+        for _ in range(2):
+            self.plan_step((0,))
+        self.planned += [ee.Finish(0), ee.Finish(1)]
+
+    def plan_step(self, requests: tuple[int, ...]) -> None:
+        """A whole step with nothing in between, in which all accept the same."""
+        prepared = [se.PrepareDecode(requests)] if self.v2 else []
+        draft = se.DraftTree(requests, tuple(self.token() for _ in range(self.nodes)), ())
+        verified = se.TargetVerify(requests, (self.choices.integer(0, self.nodes - 1),))
+        self.planned += [*prepared, draft, verified, *([se.Commit(requests)] if self.v2 else [])]
 
     def leave(self, event: Event) -> Event:
         """A request leaves once the step that is under way has run, perhaps before its commit."""
