@@ -191,7 +191,7 @@ def spec_profile(engine: Profile, root: Path) -> Profile | None:
     folder = root / "sglang" / "srt" / "speculative"
     if not (folder / "eagle_info.py").is_file():
         return None
-    v1 = (folder / "eagle_worker.py").is_file()
+    v1, dflash = ((folder / name).is_file() for name in ("eagle_worker.py", "dflash_info_v2.py"))
     # What a step takes: a function that raises NotImplementedError for trees with pages up to 0.5.12.post1.
     sizing = root / "sglang" / "srt" / "managers" / "utils.py"
     return replace(
@@ -201,7 +201,7 @@ def spec_profile(engine: Profile, root: Path) -> Profile | None:
         events=frozenset(kind.kind for kind in SPEC_PLAY) - {"decode", "evict_window", "transfer_done"},
         missing={"evict_window": "a step's preparation evicts windows"},
         host=False,
-        spec_versions=("v1", "v2") if v1 else ("v2",),
+        spec_versions=(*(("v1",) if v1 else ()), "v2", *(("dflash",) if dflash else ())),
         spec_chains=("v2",) if "def get_alloc_len_per_decode(" in sizing.read_text(encoding="utf-8") else (),
     )
 

@@ -35,7 +35,7 @@ _CACHE = "sglang.srt.mem_cache"
 def _sampling() -> SimpleNamespace:
     """Stands for ``SamplingParams``: nothing in what is sampled ends a request."""
     return SimpleNamespace(
-        custom_params=None, max_new_tokens=1 << 20, ignore_eos=True, stop_strs=(), stop_regex_strs=()
+        custom_params=None, max_new_tokens=1 << 20, ignore_eos=True, stop_strs=(), stop_regex_strs=(), top_k=1
     )
 
 

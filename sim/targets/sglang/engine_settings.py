@@ -77,9 +77,9 @@ class Settings:
         self.disaggregation_decode_enable_radix_cache, self.disable_radix_cache = tree, not tree
 
     def speculate(self, config: Config | None) -> None:
-        """The server decodes speculatively with EAGLE as a config says, or it does not."""
-        spec = config is not None
-        self.speculative_algorithm = "EAGLE" if spec else None
+        """The server decodes speculatively as a config says, or it does not."""
+        dflash = config is not None and config.spec_version == "dflash"
+        self.speculative_algorithm = ("DFLASH" if dflash else "EAGLE") if config else None
         self.speculative_num_steps = config.spec_steps if config else None
         self.speculative_eagle_topk = config.spec_topk if config else None
         self.speculative_num_draft_tokens = config.spec_draft_tokens if config else None

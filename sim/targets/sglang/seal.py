@@ -52,6 +52,7 @@ ALLOWED = (
     "sglang.srt.rust_extensions",
     "sglang.srt.session",
     "sglang.srt.speculative.base_spec_worker",
+    "sglang.srt.speculative.dflash_info_v2",
     "sglang.srt.speculative.eagle_info",
     "sglang.srt.speculative.eagle_info_v2",
     "sglang.srt.speculative.eagle_utils",

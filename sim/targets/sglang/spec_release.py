@@ -2,7 +2,8 @@
 
 Two ways to give slots to a draft. V1 (up to 0.5.12.post1): ``EAGLEWorker`` takes a draft's slots, writes them to the
 row and restores the allocator at once; ``EagleVerifyInput`` takes a slot a node and frees what is rejected. V2: rows
-grow ahead of what is committed, and accepted KV is moved to the front.
+grow ahead of what is committed, and accepted KV is moved to the front. DFLASH (from 0.5.14) is V2 with a preparation of
+its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.engine_release import EngineRelease
 from staleloc.sim.targets.sglang.leaves import Leaf, install
 from staleloc.sim.targets.sglang.spec_stand_ins import VERDICT, spec_batch_class, spec_leaves, uncompiled
+from staleloc.sim.targets.speculative import SpecRules
 
 __all__ = ["SpecRelease"]
 
@@ -41,10 +43,6 @@ class SpecRelease:
     Attributes:
         engine: the release's code for requests.
         replacements: the kernels of it that something else stands in for.
-        claims_bonus: V2's preparation counts the bonus as committed at once, and the commit takes that back
-            (up to 0.5.14).
-        whole_pages: V2's allocated length is whole pages (EAGLE from 0.5.16; its ``page_aligned_decode_alloc_lens``
-            came with PR 31616).
     """
 
     def __init__(self, engine: EngineRelease) -> None:
@@ -55,13 +53,33 @@ class SpecRelease:
                 ("eagle_info", "eagle_info_v2", "eagle_utils", "spec_utils", "base_spec_worker", "eagle_worker_common"),
             )
             self._worker_v1, self._worker_v2 = _module("eagle_worker"), _module("eagle_worker_v2")
-            algorithm = _module("spec_info").SpeculativeAlgorithm.EAGLE
+            self._dflash = _module("dflash_info_v2")
+            self._algorithms = _module("spec_info").SpeculativeAlgorithm
         self.replacements: tuple[Leaf, ...] = install(spec_leaves())
-        self.batch_class = spec_batch_class(engine.batch_class, algorithm)
+        self._batch_class = spec_batch_class(engine.batch_class)
         self._own_prepare = getattr(self._utils, "eagle_prepare_for_decode", None)
-        prepares = list(dis.get_instructions(self._own_prepare or self._info.EagleDraftInput.prepare_for_decode))
-        self.claims_bonus = any(it.opname == "STORE_ATTR" and it.argval == "kv_committed_len" for it in prepares)
-        self.whole_pages = any(it.argval == "page_aligned_decode_alloc_lens" or it.argrepr == "//" for it in prepares)
+
+    def batch(self, config: Config, tree: Any, entries: list[Any], lens: list[int]) -> Any:
+        """A step of requests that have KV for so many tokens, whatever the scheduler knows of that."""
+        name = "DFLASH" if config.spec_version == "dflash" else "EAGLE"
+        return self._batch_class(tree, entries, lens, self._algorithms[name], config.spec_ahead)
+
+    def rules(self, config: Config) -> SpecRules:
+        """How this release counts, read off its preparation.
+
+        EAGLE counts in whole pages from 0.5.16, DFLASH from 0.5.19 (PR 31616). Up to 0.5.14 EAGLE's preparation counts
+        the bonus as committed, and the commit takes that back.
+        """
+        if config.spec_version == "dflash":
+            prepare = self._dflash.DFlashDraftInputV2.prepare_for_decode
+        else:
+            prepare = self._own_prepare or self._info.EagleDraftInput.prepare_for_decode
+        steps = list(dis.get_instructions(prepare))
+        return SpecRules(
+            whole_pages=any(it.argval == "page_aligned_decode_alloc_lens" or it.argrepr == "//" for it in steps),
+            restores_mapping=False,
+            claims_bonus=any(it.opname == "STORE_ATTR" and it.argval == "kv_committed_len" for it in steps),
+        )
 
     def check(self, config: Config) -> None:
         """Raise TargetError unless this release decodes speculatively as `config` says."""
@@ -77,15 +95,17 @@ class SpecRelease:
 
     # V2
 
-    def prepare_v2(self, batch: Any) -> None:
+    def prepare_v2(self, batch: Any, config: Config) -> None:
         """Evict windows and grow the rows."""
-        if self._own_prepare is not None:
+        if config.spec_version == "dflash":
+            self._dflash.DFlashDraftInputV2.create_idle_input("cpu").prepare_for_decode(batch)
+        elif self._own_prepare is not None:
             self._own_prepare(batch)
         else:
             self._info.EagleDraftInput.prepare_for_decode(batch.spec_info, batch)
 
     def draft_v2(self, batch: Any, config: Config, draft_pool: Any) -> torch.Tensor:
-        """Where the draft goes: ``[requests * topk * steps]`` full locs."""
+        """Where the draft goes: ``[requests * topk * steps]`` full locs. DFLASH reads the same positions of the row."""
         runner = SimpleNamespace(
             spec_algorithm=batch.spec_algorithm,
             token_to_kv_pool=draft_pool,

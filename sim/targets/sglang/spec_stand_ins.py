@@ -114,12 +114,11 @@ class _DecodeMode:
         return False
 
 
-def spec_batch_class(batch: Any, algorithm: Any) -> Any:
+def spec_batch_class(batch: Any) -> Any:
     """A subclass of `batch_class`'s that decodes speculatively.
 
     Args:
         batch: what `engine_batch.batch_class` made.
-        algorithm: the release's ``SpeculativeAlgorithm.EAGLE``.
     """
 
     class SpecBatch(batch):  # type: ignore[misc]
@@ -127,8 +126,16 @@ def spec_batch_class(batch: Any, algorithm: Any) -> Any:
 
         is_spec_v2 = False
 
-        def __init__(self, tree: Any, requests: list[Any], lens: Sequence[int], v2: bool) -> None:
-            """A step of requests that have KV for so many tokens, whatever the scheduler knows of that."""
+        def __init__(self, tree: Any, requests: list[Any], lens: Sequence[int], algorithm: Any, v2: bool) -> None:
+            """A step of requests that have KV for so many tokens.
+
+            Args:
+                tree: the release's prefix tree.
+                requests: its requests.
+                lens: tokens each has KV for.
+                algorithm: one of its ``SpeculativeAlgorithm``.
+                v2: rows are kept ahead of what is committed.
+            """
             super().__init__(tree, requests)
             self.is_spec_v2 = self.enable_overlap = v2
             self.spec_algorithm = algorithm

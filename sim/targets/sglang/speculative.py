@@ -59,7 +59,7 @@ class SpecDriver(EngineDriver):
         spec.check(config)
         self.attach_engine(*parts)
         SETTINGS.speculate(config)
-        self._spec, self._draft_pool = spec, draft_pool
+        self._spec, self._rules, self._draft_pool = spec, spec.rules(config), draft_pool
         draft_pool.build(config).register_mapping(self._tokens.full_to_swa_index_mapping)
         self._progress: dict[int, _Progress] = {}
         self._nodes: Any = None
@@ -78,7 +78,7 @@ class SpecDriver(EngineDriver):
 
     def spec_rules(self) -> SpecRules:
         """See `SpeculativeTarget.spec_rules`."""
-        return SpecRules(whole_pages=self.spec.whole_pages, restores_mapping=False, claims_bonus=self.spec.claims_bonus)
+        return self._rules
 
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
         """See `EngineTarget.admit`."""
@@ -103,14 +103,14 @@ class SpecDriver(EngineDriver):
         V2 asks for room as the scheduler does. Under V1 the scheduler asks for more than a step needs; what is asked
         for here is what the draft takes when it begins.
         """
-        if self._config.spec_version == "v1":
+        if not self._config.spec_ahead:
             return self._has_room(requests, [self._draft_end(request) for request in requests])
         batch = self._batch(requests)
         if not batch.check_decode_mem():
             return False
         with self._knowing_the_bonus(batch.reqs):
-            self.spec.prepare_v2(batch)
-        if self.spec.claims_bonus:
+            self.spec.prepare_v2(batch, self._config)
+        if self._rules.claims_bonus:
             for request in requests:
                 self._progress[request].claimed += 1
         return True
@@ -159,7 +159,7 @@ class SpecDriver(EngineDriver):
     def draft_branches(self, requests: list[int]) -> list[Branches]:
         """See `SpeculativeTarget.draft_branches`."""
         batch = self._batch(requests)
-        if self._config.spec_version == "v2":
+        if self._config.spec_ahead:
             locs = self.spec.draft_v2(batch, self._config, self._draft_pool.kv)
         else:
             with self._knowing_the_bonus(batch.reqs):
@@ -198,7 +198,7 @@ class SpecDriver(EngineDriver):
         """See `SpeculativeTarget.begin_verify`. V1 drafts and verifies within one step of the scheduler, which asks
         for room before; here others may have taken it by now."""
         self._nodes = self._batch(requests)
-        if self._config.spec_version == "v2":
+        if self._config.spec_ahead:
             self.spec.verify_v2(self._nodes, self._config)
             return True
         nodes = self._config.spec_draft_tokens
@@ -209,7 +209,7 @@ class SpecDriver(EngineDriver):
 
     def accept(self, requests: list[int], paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> None:
         """See `SpeculativeTarget.accept`."""
-        if self._config.spec_version == "v2":
+        if self._config.spec_ahead:
             accepted, counts = self._accepted(paths)
             self.spec.accept_v2(self._nodes, self._config, accepted, counts, self._tokens)
         else:
@@ -217,7 +217,7 @@ class SpecDriver(EngineDriver):
         for request, path, known in zip(requests, paths, tokens, strict=True):
             progress = self._progress[request]
             progress.computed += len(path)
-            if self._config.spec_version == "v2":
+            if self._config.spec_ahead:
                 progress.uncommitted.append(list(known))
 
     def _accepted(self, paths: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -279,4 +279,4 @@ class SpecDriver(EngineDriver):
     def _batch(self, requests: list[int]) -> Any:
         entries = [self.requests[request] for request in requests]
         lens = [self._progress[request].computed for request in requests]
-        return self.spec.batch_class(self.tree, entries, lens, self._config.spec_version == "v2")
+        return self.spec.batch(self._config, self.tree, entries, lens)
