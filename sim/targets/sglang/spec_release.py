@@ -85,6 +85,8 @@ class SpecRelease:
         """Raise TargetError unless this release decodes speculatively as `config` says."""
         if config.spec_version == "v1" and self._worker_v1 is None:
             raise TargetError("no worker of this release takes a draft's slots back at once (V1; up to 0.5.12.post1)")
+        if config.spec_version == "dflash" and self._dflash is None:
+            raise TargetError("this release has no DFLASH under V2 (it came with 0.5.14)")
         if (
             config.page_size > 1
             and config.spec_topk > 1
