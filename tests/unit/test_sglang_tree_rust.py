@@ -77,3 +77,16 @@ def test_a_key_that_was_never_inserted_is_an_error() -> None:
     core.lines = ["   [2] 3 full_lock=1 Full=yes"]
     with pytest.raises(LookupError, match="node 2 of the Rust tree core has a key that was never inserted"):
         view.nodes()
+
+
+def test_a_key_of_pairs_has_one_token_more_than_it_is_long() -> None:
+    """Two nodes may differ in that token alone, and a split leaves it with the end."""
+    core = Core()
+    view = RustTreeView(core, KINDS, None, bigram=True)
+    core.lines = ["   [2] 2 full_lock=1 Full=yes"]
+    view.walked([10, 11, 12])
+    core.lines = ["   [2] 2 full_lock=1 Full=yes", "   [3] 2 full_lock=0 Full=yes"]
+    view.walked([10, 11, 13])
+    assert [(node.tokens, node.after) for node in view.nodes()] == [((10, 11), 12), ((10, 11), 13)]
+    core.lines = ["   [4] 1 full_lock=1 Full=yes", "     [2] 1 full_lock=1 Full=yes"]
+    assert [(node.tokens, node.after) for node in view.nodes()] == [((10,), 11), ((11,), 12)]

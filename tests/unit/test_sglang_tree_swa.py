@@ -9,6 +9,7 @@ import torch
 
 from staleloc.sim.targets.engine import NodeView
 from staleloc.sim.targets.sglang.tree import view
+from staleloc.sim.targets.sglang.tree_swa import after
 
 
 def node(number: int, tokens: list[int], full: list[int], *children: Any, tombstone: bool = False) -> Any:
@@ -27,8 +28,9 @@ def node(number: int, tokens: list[int], full: list[int], *children: Any, tombst
 class Key:
     """A key's length is its own affair."""
 
-    def __init__(self, tokens: list[int]) -> None:
+    def __init__(self, tokens: list[int], is_bigram: bool = False) -> None:
         self.token_ids = [*tokens, 99]
+        self.is_bigram = is_bigram
         self._length = len(tokens)
 
     def __len__(self) -> int:
@@ -56,6 +58,12 @@ def test_a_node_that_lost_its_swa_slots_and_is_no_tombstone_shows_the_dummy_slot
     """So that the check of owners sees a page that nobody may have."""
     (only,) = view(tree([0, 0, 0, 2, -1], node(1, [7, 8], [3, 2])), None).nodes()
     assert only.swa == (2, 0)
+
+
+def test_a_key_of_pairs_says_what_comes_after_its_tokens() -> None:
+    """Of a key of tokens, what lies behind its end means nothing."""
+    assert after(Key([7, 8], is_bigram=True)) == 99
+    assert after(Key([7, 8])) is None
 
 
 def test_looking_changes_nothing() -> None:
