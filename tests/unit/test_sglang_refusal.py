@@ -55,7 +55,7 @@ def test_a_missing_package_of_the_extra_says_what_to_install() -> None:
 )
 def test_a_release_that_fails_by_itself_is_left_to_the_tapes(source: str, module: str, blamed: bool) -> None:
     """Only what a misfit raises, or what our own side raises, says that the adapter needs an update."""
-    parts = EngineParts("sglang@.", False, False, trusted=False)
+    parts = EngineParts("sglang@.", False, False, False, trusted=False)
 
     class Failing:
         def build(self, config: Config) -> None:
