@@ -66,7 +66,7 @@ def test_a_process_can_go_back_to_an_engine(probe: Probe, version: str) -> None:
 
 SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
     "sglang==0.5.12": (
-        0,
+        1,
         256,
         {
             "PR 25805, tail over recycled pages": ("alias", "owners"),
@@ -76,9 +76,10 @@ SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
     ),
     "sglang==0.5.17": (0, 256, {"PR 33794, tail charged in tokens": ("over-admission", "over-admission")}),
     "sglang==0.5.20": (
-        1,
-        320,
+        0,
+        96,
         {
+            "PR 27770, lock beyond the prefix": ("starvation", "starvation"),
             "unsent page before the window": ("wrong-content", "rows"),
             "PR 29471, resumed request without a lock": ("crash", "crash"),
             "PR 40309, resume evicts no SWA": ("over-admission", "over-admission"),
