@@ -66,9 +66,13 @@ class SpecDriver(EngineDriver):
 
     def attach_engine(self, *parts: Any) -> None:
         """See `EngineDriver.attach_engine`."""
+        self.without_spec()
+        super().attach_engine(*parts)
+
+    def without_spec(self) -> None:
+        """What is built next never drafts, whatever was built before."""
         self._spec = None
         SETTINGS.speculate(None)
-        super().attach_engine(*parts)
 
     @property
     def spec(self) -> SpecRelease:

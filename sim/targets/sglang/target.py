@@ -104,6 +104,7 @@ class SglangTarget(AllocatorDriver, SpecDriver, DisaggDriver):
         if parts is None or not isinstance(pool, HybridPool):
             raise TargetError(f"{self.name} cannot be driven at the engine level with this pool")
         if "disagg" in config.features:
+            self.without_spec()
             self.attach_node(parts.decode, config, pool, kv, allocator)
             return
         if parts.wants_trial(config):
