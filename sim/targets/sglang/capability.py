@@ -182,8 +182,6 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
 def spec_profile(engine: Profile, root: Path) -> Profile | None:
     """The profile of speculative decode over ``UnifiedRadixCache``, or None if these sources have no EAGLE.
 
-    There is no host tier.
-
     Args:
         engine: the profile over ``UnifiedRadixCache``.
         root: the folder that contains the ``sglang`` package.
@@ -192,15 +190,15 @@ def spec_profile(engine: Profile, root: Path) -> Profile | None:
     if not (folder / "eagle_info.py").is_file():
         return None
     v1, dflash = ((folder / name).is_file() for name in ("eagle_worker.py", "dflash_info_v2.py"))
+    missing = {**engine.missing, "evict_window": "a step's preparation evicts windows"}
     # What a step takes: a function that raises NotImplementedError for trees with pages up to 0.5.12.post1.
     sizing = root / "sglang" / "srt" / "managers" / "utils.py"
     return replace(
         engine,
         features=("spec",),
         page_sizes=(1, 4, 64),
-        events=frozenset(kind.kind for kind in SPEC_PLAY) - {"decode", "evict_window", "transfer_done"},
-        missing={"evict_window": "a step's preparation evicts windows"},
-        host=False,
+        events=(frozenset(kind.kind for kind in SPEC_PLAY) - {"decode"}).difference(missing),
+        missing=missing,
         spec_versions=(*(("v1",) if v1 else ()), "v2", *(("dflash",) if dflash else ())),
         spec_chains=("v2",) if "def get_alloc_len_per_decode(" in sizing.read_text(encoding="utf-8") else (),
     )
