@@ -48,7 +48,6 @@ CALLS = "tests/release/test_releases.py::test_a_release_is_driven_through_every_
 ALTERED = "tests/unit/test_checks.py::test_a_misbehaving_target_fires_its_check"
 DRAFTS = "tests/unit/test_graph_events.py::test_a_draft_that_is_no_longer_next_is_not_verified"
 STEPS = "tests/unit/test_graph_events.py::test_a_runner_does_its_own_kind_of_step_only"
-SPECULATIVE = "tests/unit/test_spec_checks.py::test_a_misbehaving_target_fires_its_check"
 KERNELS = "tests/release/test_releases.py::test_replaced_kernels_agree_with_the_plain_functions"
 
 NAMED: dict[str, str] = {
@@ -57,7 +56,6 @@ NAMED: dict[str, str] = {
     "event flush": "tests/unit/test_builtin_engine.py::test_flushing_empties_everything",
     **{f"event {kind}": STEPS for kind in ("capture", "replay", "replay_chunk")},
     **{f"event {kind}": DRAFTS for kind in ("draft", "verify")},
-    **{f"event {kind}": SPECULATIVE for kind in ("prepare_decode", "draft_tree", "target_verify", "commit")},
     **{
         f"event on releases, allocator: {kind}": CALLS
         for kind in ("alloc", "alloc_decode", "clear", "read_kv", "translate", "move")

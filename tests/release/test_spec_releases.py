@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from staleloc.sim.campaign import Budget, Campaign
+from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -69,6 +70,20 @@ def test_releases_without_known_bugs_are_silent(target: str, available: Callable
     """The same campaign finds nothing."""
     available(target)
     assert Campaign(target, 0, Budget(tapes=96), workers=2, scope=SPEC).run().found == []
+
+
+NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.features) == ("sglang", ("spec",))]
+
+CRASH = {"sglang-spec-surplus-from-the-token", "sglang-spec-reserve-of-one-step"}
+"""The release has an assertion of its own for the first, and runs out of memory with the second, which may come first."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found(probe: Probe, name: str) -> None:
+    """Within 32 tapes of seed 0, which show nothing without it."""
+    answer = probe("mutant_probe.py", "sglang==0.5.23", "mutated", "32", name)
+    assert answer["tape"] is not None
+    assert answer["kind"] != "crash" or name in CRASH
 
 
 @pytest.mark.skipif(
