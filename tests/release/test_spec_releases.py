@@ -75,7 +75,7 @@ def test_releases_without_known_bugs_are_silent(target: str, available: Callable
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.features) == ("sglang", ("spec",))]
 
 CRASH = {"sglang-spec-surplus-from-the-token", "sglang-spec-reserve-of-one-step"}
-"""The release has an assertion of its own for the first, and runs out of memory with the second, which may come first."""
+"""The release asserts against the first, and runs out of memory with the second, which may come before a check."""
 
 
 @pytest.mark.parametrize("name", NAMES)
