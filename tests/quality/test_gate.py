@@ -26,6 +26,7 @@ from staleloc.sim.matrix.hunt import scope_of
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.scenarios import scenarios
 from staleloc.sim.speculative.checks import SPEC_CHECKS
+from staleloc.sim.speculative.events import SPEC_EVENTS
 from staleloc.sim.targets.sglang.drift import ALLOCATOR, DSV4, HYBRID
 from staleloc.sim.targets.sglang.fakes import FAKES
 from staleloc.sim.targets.sglang.leaves import LEAVES
@@ -87,7 +88,12 @@ def items() -> Iterator[str]:
     yield from (f"mutant {name}" for name in MUTANTS)
     for owner, calls in (("allocator", ALLOCATOR), ("hybrid pool", HYBRID), ("dsv4 pool", DSV4)):
         yield from (f"call of the {owner}: {call.method}" for call in calls)
-    for level, events in (("allocator", EVENTS), ("engine", ENGINE_EVENTS), ("disagg", DISAGG_EVENTS)):
+    for level, events in (
+        ("allocator", EVENTS),
+        ("engine", ENGINE_EVENTS),
+        ("disagg", DISAGG_EVENTS),
+        ("spec", SPEC_EVENTS),
+    ):
         yield from (f"event on releases, {level}: {event.kind}" for event in events)
     yield from dict.fromkeys(f"stand-in {leaf.attribute}" for leaf in LEAVES)
     yield from (f"answer: {fake.module}.{fake.name}" for fake in FAKES)
@@ -97,7 +103,7 @@ def by_scenarios() -> Iterator[str]:
     """What scenarios cover: events, and where they diverge, on releases too."""
     for scenario in scenarios():
         scope = scope_of(scenario.tape)
-        level = "disagg" if "disagg" in scope.features else scope.level
+        level = next((name for name in ("disagg", "spec") if name in scope.features), scope.level)
         for event in scenario.tape.events:
             yield f"event {event.kind}"
             if any(target.startswith("sglang") for target in scenario.diverges):
