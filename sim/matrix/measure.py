@@ -35,7 +35,7 @@ def _replay(player: Player, scenario: Scenario) -> Replayed:
     tape, _ = adapt(scenario.tape, player.profiles)
     try:
         divergence = player.play(tape)
-    except Unplayable as error:
+    except (Unplayable, TargetError) as error:  # an adapter may find out only then that a release lacks something
         return Replayed("unplayable", str(error))
     if divergence is None:
         nothing = player.events == player.skipped
