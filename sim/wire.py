@@ -29,5 +29,8 @@ def profile_to_json(profile: Profile) -> dict[str, Any]:
 
 def profile_from_json(values: dict[str, Any]) -> Profile:
     """The inverse of `profile_to_json`."""
-    lists = {name: tuple(values[name]) for name in ("policies", "page_sizes", "dtypes", "features")}
+    lists = {
+        name: tuple(values[name])
+        for name in ("policies", "page_sizes", "dtypes", "features", "spec_versions", "spec_chains")
+    }
     return Profile(**{**values, **lists, "events": frozenset(values["events"])})

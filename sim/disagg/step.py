@@ -76,6 +76,11 @@ class DisaggStep(EngineStep):
         return room_of(self.world.config, self.free, self.tree)
 
     @property
+    def rules(self) -> object:
+        """See `staleloc.sim.targets.disagg.Rules`."""
+        return self.world.accounts.rules
+
+    @property
     def lockable(self) -> dict[int, list[int]]:
         """Until it is started, a request may lock all that was found of its prompt, though it takes less of it."""
         world = self.world

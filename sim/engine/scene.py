@@ -17,6 +17,9 @@ __all__ = ["MAX_LINES", "scene"]
 MAX_LINES = 25
 """Lines at most."""
 
+_BY_RULES = frozenset({"lengths", "over-admission", "starvation", "prebuilt"})
+"""Checks that count as the target does."""
+
 _MAX_OWNERS = 4
 _FEW = 12
 _WIDTH = 116
@@ -32,6 +35,7 @@ def scene(step: EngineStep, check: EngineCheck, found: Divergence) -> tuple[str,
         *_wrapped(f"actual    {found.what}"),
         *_wrapped(f"after event {found.event + 1} ({step.event.kind}): free pages {_pools(step.free)}"),
     ]
+    lines += _counted(step, found)
     device, host = step.in_flight
     if step.copying:
         lines += [f"  queued copies use: device {_pools(device)}", f"                     host {_pools(host)}"]
@@ -63,6 +67,18 @@ def _owned(step: EngineStep, wanted: Places) -> list[str]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
+
+
+def _counted(step: EngineStep, found: Divergence) -> list[str]:
+    """By which rules the model counts: they are read off a release's code, and one that is misread is our mistake."""
+    if found.check not in _BY_RULES or step.rules is None:
+        return []
+    known: dict[str, bool] = vars(step.rules)
+    yes, no = (", ".join(name for name, value in known.items() if value is which) or "none" for which in (True, False))
+    return _wrapped(
+        f"counted by {yes}; not by {no} (rules as the adapter reads them off the target's code; if one does not fit "
+        "it, because names have changed, this is no bug of the target)"
+    )
 
 
 def _pools(slots: FreeSlots) -> str:

@@ -79,6 +79,11 @@ class EngineStep:
         return self.target.raw_requests()
 
     @property
+    def rules(self) -> object | None:
+        """How the target counts, where that differs from one to the next: a frozen dataclass of yes or no."""
+        return None
+
+    @property
     def lockable(self) -> dict[int, list[int]]:
         """Requests that may keep more locked than they share -> the tokens whose nodes they may lock."""
         return {}

@@ -56,6 +56,11 @@ class SpecStep(EngineStep):
         """The target."""
         return cast(SpeculativeTarget, self.target)
 
+    @property
+    def rules(self) -> object:
+        """See `staleloc.sim.targets.speculative.SpecRules`."""
+        return self.world.rules
+
     @cached_property
     def keyed(self) -> list[Placed]:
         """The nodes with their places, in keys."""

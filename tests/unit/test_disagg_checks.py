@@ -367,6 +367,15 @@ def test_a_budget_says_what_it_is_made_of() -> None:
     )
 
 
+def test_a_count_says_by_which_rules_it_was_made() -> None:
+    """They are read off a release's code, and who reads the report must be able to see one that was misread."""
+    divergence = drive_disagg(Tape(CONFIG, PLACED), AdmitsNone()).divergence
+    assert divergence is not None
+    said = " ".join(line.strip() for line in divergence.state)
+    assert "counted by whole_pages, swa_evictable," in said
+    assert "not by reserves_swa," in said
+
+
 def test_how_a_copy_keeps_its_mask_is_its_own_business() -> None:
     """A mask that is saved and read upside down restores the same rows."""
     assert drive_disagg(Tape(CONFIG, RESUMED), KeepsTheMaskUpsideDown()).divergence is None
