@@ -21,7 +21,7 @@ class Disagreement:
 
     Attributes:
         text: how, in one sentence.
-        alarm: a release diverges that is said to be fixed, and the scenario does not know it yet.
+        alarm: a release diverges that is said to be fixed or was silent, and the scenario does not know it yet.
     """
 
     text: str
@@ -67,6 +67,8 @@ def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagre
         text = "is silent, and diverged before"
     elif replayed.verdict == "silent" and told == "has":
         text = "is silent, and is said to have it"
+    elif replayed.verdict == "other" and target in scenario.silent:
+        text, alarm = f"diverges as something else ({replayed.what}), and was silent before", True
     elif replayed.verdict == "other" and told == "has":
         text = f"diverges as something else ({replayed.what}), and is said to have it"
     if text is None:
