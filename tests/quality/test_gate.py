@@ -33,7 +33,7 @@ from staleloc.sim.targets.sglang.leaves import LEAVES
 
 ROOT = Path(__file__).parents[2]
 
-FOUND = (*("test_every_mutant_is_found_from_every_seed", "test_every_mutant_is_found"),)
+FOUND = ("test_every_mutant_is_found_from_every_seed", "test_every_mutant_is_found")
 """Tests that take mutants by name, and find them."""
 
 FIRED = (
