@@ -1,0 +1,52 @@
+"""What the reading of a program finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from staleloc.sim.audit.program import Function
+from staleloc.sim.audit.values import Place
+
+__all__ = ["Kind", "Log", "Spot", "Store"]
+
+Kind = Literal["write", "fill", "replace", "alias", "hand-out"]
+"""What is done with the mapping: entries written; all of a part set to one value; another tensor put in its place;
+memory of it kept under another name; memory of it given to other code."""
+
+
+@dataclass(frozen=True, order=True)
+class Spot:
+    """A place in a source.
+
+    Attributes:
+        path: of the file, relative to the folder read.
+        line: from 1.
+        function: qualified name.
+        text: the statement or call, on one line.
+    """
+
+    path: str
+    line: int
+    column: int
+    function: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Store:
+    """Something happens to what is kept at a place: an answer is kept, dropped or asked for."""
+
+    place: Place
+    spot: Spot
+    what: Literal["keep", "fill", "drop", "read"]
+
+
+@dataclass
+class Log:
+    """Everything that one reading of all functions has seen."""
+
+    sites: dict[tuple[Kind, Spot], str] = field(default_factory=dict)
+    stores: list[Store] = field(default_factory=list)
+    calls: list[tuple[Function, Function, Spot]] = field(default_factory=list)
+    memoised: list[tuple[Function, Spot]] = field(default_factory=list)

@@ -1,0 +1,241 @@
+"""Parsed source: its classes and functions, and who may be meant by a call."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from staleloc.sim.audit.sources import Source, Unread
+
+__all__ = ["Class", "Function", "Module", "Program", "parse"]
+
+_MAX_MEANT = 16
+"""Methods of one name, beyond which a call on an unknown object may mean anything."""
+
+
+@dataclass(eq=False)
+class Function:
+    """A function, a method, the body of a class, or that of a module.
+
+    Attributes:
+        name: qualified, as Python has it; ``<module>`` for a module's body.
+        owner: name of the class whose `self` it has, or "".
+        params: names in order, without `self`.
+        words: every name and attribute that it mentions.
+    """
+
+    module: Module
+    name: str
+    owner: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+    params: tuple[str, ...]
+    self_name: str
+    words: frozenset[str]
+
+    @property
+    def decorators(self) -> str:
+        """What stands above it, as text."""
+        return " ".join(ast.unparse(it) for it in getattr(self.node, "decorator_list", ()))
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it runs on a GPU: its tensors are addresses."""
+        return "jit" in self.decorators
+
+    @property
+    def is_property(self) -> bool:
+        """Whether reading the attribute calls it."""
+        return "property" in self.decorators
+
+
+@dataclass(eq=False)
+class Class:
+    """A class of some module."""
+
+    name: str
+    bases: tuple[str, ...]
+    fields: tuple[str, ...]
+    methods: dict[str, Function] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Module:
+    """A parsed file."""
+
+    source: Source
+    functions: list[Function] = field(default_factory=list)
+    classes: list[Class] = field(default_factory=list)
+    imported: frozenset[str] = frozenset()
+
+
+def parse(source: Source) -> Module | Unread:
+    """A file's definitions; what Python itself would not compile is not read either."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source.text)
+        module = Module(source)
+        _Definitions(module).visit_body(tree, "", "")
+    except SyntaxError as error:
+        return Unread(source.path, f"line {error.lineno}: {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Unread(source.path, f"Python cannot parse it ({type(error).__name__})")
+    module.functions.append(_function(module, "<module>", "", tree))
+    module.imported = frozenset(_imported(tree))
+    return module
+
+
+class _Definitions:
+    """Collects what a module defines, also under ``if`` and ``try``."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def visit_body(self, node: ast.AST, prefix: str, owner: str, known: Class | None = None) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                function = _function(self.module, f"{prefix}{child.name}", owner, child)
+                self.module.functions.append(function)
+                if known is not None:
+                    known.methods.setdefault(child.name, function)
+                self.visit_body(child, f"{function.name}.<locals>.", owner)
+            elif isinstance(child, ast.ClassDef):
+                self._class(child, prefix)
+            elif isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+                self.visit_body(child, prefix, owner, known)
+
+    def _class(self, node: ast.ClassDef, prefix: str) -> None:
+        bases = tuple(_last_name(base) for base in node.bases)
+        fields = tuple(
+            it.target.id for it in node.body if isinstance(it, ast.AnnAssign) and isinstance(it.target, ast.Name)
+        )
+        known = Class(node.name, bases, fields)
+        self.module.classes.append(known)
+        self.module.functions.append(_function(self.module, f"{prefix}{node.name}", node.name, node))
+        self.visit_body(node, f"{prefix}{node.name}.", node.name, known)
+
+
+def _function(
+    module: Module, name: str, owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+) -> Function:
+    params: list[str] = []
+    self_name = ""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        spec = node.args
+        params = [it.arg for it in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+        static = any(_last_name(it) == "staticmethod" for it in node.decorator_list)
+        if owner and params and not static and "<locals>" not in name:
+            self_name = params.pop(0)
+        elif owner and "<locals>" in name:
+            self_name = "self"
+    return Function(module, name, owner, node, tuple(params), self_name, frozenset(_words(node)))
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    for it in ast.walk(node):
+        if isinstance(it, ast.Name):
+            yield it.id
+        elif isinstance(it, ast.Attribute):
+            yield it.attr
+        elif isinstance(it, ast.arg):
+            yield it.arg
+        elif isinstance(it, ast.keyword) and it.arg:
+            yield it.arg
+        elif isinstance(it, ast.Constant) and isinstance(it.value, str) and it.value.isidentifier():
+            yield it.value
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Names that are modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name.partition(".")[0]
+
+
+def _last_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript | ast.Call):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+class Program:
+    """All modules that were parsed so far. Classes are known by their bare name."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, Module] = {}
+        self._classes: dict[str, list[Class]] = {}
+        self._below: dict[str, set[str]] = {}
+        self._methods: dict[str, list[Function]] = {}
+        self._functions: dict[str, list[Function]] = {}
+
+    def add(self, module: Module) -> None:
+        """One more module."""
+        self.modules[module.source.path] = module
+        for known in module.classes:
+            self._classes.setdefault(known.name, []).append(known)
+            for base in known.bases:
+                self._below.setdefault(base, set()).add(known.name)
+            for name, method in known.methods.items():
+                self._methods.setdefault(name, []).append(method)
+        for function in module.functions:
+            if function.name.isidentifier() and isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._functions.setdefault(function.name, []).append(function)
+
+    def is_class(self, name: str) -> bool:
+        return name in self._classes
+
+    def fields(self, name: str) -> tuple[str, ...] | None:
+        """Fields, in order, of a class that takes them as its arguments; None if it has a constructor of its own."""
+        lines = self._lines(name, self._up)
+        if any("__init__" in known.methods for it in lines for known in self._classes.get(it, ())):
+            return None
+        return tuple(fld for it in reversed(lines) for known in self._classes.get(it, ()) for fld in known.fields)
+
+    def family(self, name: str) -> list[str]:
+        """A class, those it comes from, and those that come from it: the nearest first."""
+        above = self._lines(name, self._up)
+        return above + [it for it in self._lines(name, self._down) if it not in above]
+
+    def methods(self, owner: str, name: str, *, of_super: bool = False) -> list[Function]:
+        """What ``x.name`` may be for an `owner` x: its own or the nearest inherited one, and what overrides that."""
+        above = self._lines(owner, self._up)[of_super:]
+        found = [known.methods[name] for it in above for known in self._classes.get(it, ()) if name in known.methods]
+        nearest = found[:1]
+        if of_super:
+            return nearest
+        below = [it for it in self._lines(owner, self._down) if it not in above]
+        return nearest + [
+            known.methods[name] for it in below for known in self._classes.get(it, ()) if name in known.methods
+        ]
+
+    def anywhere(self, name: str) -> list[Function]:
+        """Every method of this name, or none if there are too many to mean something."""
+        found = self._methods.get(name, [])
+        return found if len(found) <= _MAX_MEANT else []
+
+    def functions(self, name: str, near: Module) -> list[Function]:
+        """Functions of this name: those of the module itself, or else those of all others."""
+        found = self._functions.get(name, [])
+        return [it for it in found if it.module is near] or found[:_MAX_MEANT]
+
+    def _up(self, name: str) -> list[str]:
+        return [base for known in self._classes.get(name, ()) for base in known.bases]
+
+    def _down(self, name: str) -> list[str]:
+        return sorted(self._below.get(name, ()))
+
+    @staticmethod
+    def _lines(name: str, step: Callable[[str], list[str]]) -> list[str]:
+        seen: dict[str, None] = {}
+        todo = [name]
+        while todo:
+            current = todo.pop(0)
+            if current and current not in seen:
+                seen[current] = None
+                todo += step(current)
+        return list(seen)

@@ -1,0 +1,194 @@
+"""What the reading of a program knows of an expression, and what it has learnt of the program so far."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeVar
+
+from staleloc.sim.audit.program import Function
+
+__all__ = ["NEUTRAL", "NOTHING", "TABLE_NAME", "Facts", "Place", "Value", "element", "is_constant", "join"]
+
+_K = TypeVar("_K")
+
+TABLE_NAME = "full_to_swa_index_mapping"
+"""The attribute that is the mapping wherever it is met. Every other name of it is learnt."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is kept: a path of attributes and elements below an object.
+
+    Attributes:
+        owner: name of the object's class; of the reading class, with a ``?``, if it is not known; ``""`` for a global.
+        path: attributes from there on; ``[]`` is an element, whichever.
+    """
+
+    owner: str
+    path: str
+
+    @property
+    def whole(self) -> Place:
+        """The buffer that this is a part of."""
+        path = self.path
+        while path.endswith("[]"):
+            path = path[:-2]
+        return Place(self.owner, path)
+
+    @property
+    def attribute(self) -> str:
+        """The last name on the way."""
+        return self.whole.path.rpartition(".")[2].replace("[]", "")
+
+    def __str__(self) -> str:
+        return ".".join(filter(None, (self.owner.partition("?")[0] or ("*" if self.owner else ""), self.path)))
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an expression may be.
+
+    Attributes:
+        table: the mapping itself, or memory of it.
+        answer: SWA locs that were read from the mapping.
+        neutral: nothing yet: None, an empty container, a buffer just made.
+        classes: names of classes it is an instance of.
+        place: where it is kept, if anywhere.
+        items: what its elements are, if it is a tuple.
+        param: the parameter it is, or is memory of.
+    """
+
+    table: bool = False
+    answer: bool = False
+    neutral: bool = False
+    classes: frozenset[str] = frozenset()
+    place: Place | None = None
+    items: tuple[Value, ...] = ()
+    param: str = ""
+
+    @property
+    def bits(self) -> Value:
+        """What it is, wherever it is kept."""
+        return Value(self.table, self.answer, classes=self.classes, items=tuple(it.bits for it in self.items))
+
+    @property
+    def returned(self) -> Value:
+        """What it is to a caller, who knows best what a parameter is."""
+        own = "" if not self.answer and not self.table else self.param
+        items = tuple(it.returned for it in self.items)
+        return Value(self.table and not own, self.answer and not own, classes=self.classes, items=items, param=own)
+
+    def where(self, given: Mapping[str, Value]) -> Value:
+        """What a function gives back that was given these arguments."""
+        passed = given.get(self.param, NOTHING)
+        return Value(
+            self.table or passed.table,
+            self.answer or passed.answer,
+            classes=self.classes,
+            items=tuple(it.where(given) for it in self.items),
+        )
+
+
+NOTHING = Value()
+NEUTRAL = Value(neutral=True)
+
+
+def join(*values: Value) -> Value:
+    """What may be one or another."""
+    return reduce(_join, values) if values else NOTHING
+
+
+def _join(one: Value, two: Value) -> Value:
+    if one == two:
+        return one
+    same = len(one.items) == len(two.items)
+    return Value(
+        one.table or two.table,
+        one.answer or two.answer,
+        one.neutral and two.neutral,
+        one.classes | two.classes,
+        one.place if one.place == two.place else None,
+        tuple(map(_join, one.items, two.items)) if same else one.items or two.items,
+        one.param or two.param,
+    )
+
+
+@dataclass
+class Facts:
+    """What is known of a program. It only grows, but for names, which are counted anew in every round.
+
+    Attributes:
+        kept: what is kept at a place.
+        params: what a function is given.
+        returns: what it gives back.
+        fills: parameters that a function writes answers into.
+        stores: for each attribute how often an answer, the table or something else was kept under its name.
+    """
+
+    kept: dict[Place, Value] = field(default_factory=dict)
+    params: dict[tuple[Function, str], Value] = field(default_factory=dict)
+    returns: dict[Function, Value] = field(default_factory=dict)
+    fills: set[tuple[Function, str]] = field(default_factory=set)
+    stores: dict[str, Counter[str]] = field(default_factory=dict)
+    table_names: set[str] = field(default_factory=lambda: {TABLE_NAME})
+    answer_names: set[str] = field(default_factory=set)
+    changed: bool = False
+
+    def keep(self, place: Place, value: Value) -> None:
+        """Something is kept at a place."""
+        self._learn(self.kept, place, value.bits)
+        kind = "table" if value.table else "answer" if value.answer else "" if value.neutral else "other"
+        if kind:
+            self.stores.setdefault(place.attribute, Counter())[kind] += 1
+
+    def give(self, function: Function, param: str, value: Value) -> None:
+        """A function is given something."""
+        if value.table or value.answer:
+            self._learn(self.params, (function, param), Value(value.table, value.answer))
+
+    def give_back(self, function: Function, value: Value) -> None:
+        """A function gives something back."""
+        self._learn(self.returns, function, value.returned)
+
+    def fill(self, function: Function, param: str) -> None:
+        """A function writes answers into what it is given."""
+        if (function, param) not in self.fills:
+            self.fills.add((function, param))
+            self.changed = True
+
+    def settle(self) -> None:
+        """The end of a round: a name under which nothing but one kind of thing is kept says what it is."""
+        tables = {name for name, kinds in self.stores.items() if set(kinds) == {"table"}} | {TABLE_NAME}
+        answers = {name for name, kinds in self.stores.items() if set(kinds) == {"answer"}}
+        self.changed |= tables != self.table_names or answers != self.answer_names
+        self.table_names, self.answer_names = tables, answers
+        self.stores = {}
+
+    def _learn(self, known: dict[_K, Value], key: _K, value: Value) -> None:
+        before = known.get(key, NOTHING)
+        after = _join(before, value)
+        after = replace(after, neutral=False, place=None)
+        if after != before:
+            known[key] = after
+            self.changed = True
+
+
+def is_constant(node: ast.expr) -> bool:
+    """Whether an index is a number or a slice: it names a part, it does not look anything up."""
+    if isinstance(node, ast.Tuple):
+        return all(is_constant(it) for it in node.elts)
+    if isinstance(node, ast.UnaryOp):
+        return is_constant(node.operand)
+    return isinstance(node, ast.Constant | ast.Slice)
+
+
+def element(value: Value) -> Value:
+    """What a loop over it meets."""
+    if value.items:
+        return join(*value.items)
+    place = None if value.place is None else Place(value.place.owner, f"{value.place.path}[]")
+    return Value(answer=value.answer, classes=value.classes, place=place)
