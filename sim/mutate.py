@@ -16,7 +16,7 @@ import functools
 import importlib
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -27,7 +27,7 @@ from typing import Literal
 
 from staleloc.sim.targets.base import Profile, Target
 
-__all__ = ["Edit", "Mutant", "MutantError", "Transform", "load_builtin"]
+__all__ = ["Edit", "Mutant", "MutantError", "Transform", "builtin_root", "load_builtin", "load_changed"]
 
 _BUILTIN = "staleloc.sim.targets.builtin"
 
@@ -178,7 +178,7 @@ class _Rewriter(ast.NodeTransformer):
 class _Importer(MetaPathFinder, InspectLoader):
     """Finds the builtin's modules under another package name, their sources transformed."""
 
-    def __init__(self, package: str, root: Path, transform: Transform) -> None:
+    def __init__(self, package: str, root: Path, transform: Callable[[str, str], str]) -> None:
         self.package = package
         self.root = root
         self.transform = transform
@@ -215,12 +215,30 @@ def load_builtin(mutant: Mutant) -> Target:
 
 @functools.cache
 def _load(mutant: Mutant) -> ModuleType:
+    transform = Transform(mutant)
+    package = f"_staleloc_mutant_{mutant.name.replace('-', '_')}"
+    return load_changed(package, transform, transform.finish)
+
+
+def builtin_root() -> Path:
+    """The folder of the builtin target's sources."""
     spec = find_spec(_BUILTIN)
     assert spec is not None
     assert spec.submodule_search_locations is not None
-    root = Path(spec.submodule_search_locations[0])
-    package = f"_staleloc_mutant_{mutant.name.replace('-', '_')}"
-    transform = Transform(mutant)
+    return Path(spec.submodule_search_locations[0])
+
+
+def load_changed(
+    package: str, transform: Callable[[str, str], str], finish: Callable[[], None] = lambda: None
+) -> ModuleType:
+    """The builtin target's package under another name.
+
+    Args:
+        package: the name; not one of a package that is there already.
+        transform: ``transform(module, source) -> source``; modules have their names inside the package.
+        finish: called once all modules are loaded; what it raises takes them away again.
+    """
+    root = builtin_root()
     importer = _Importer(package, root, transform)
     sys.meta_path.insert(0, importer)
     try:
@@ -228,7 +246,7 @@ def _load(mutant: Mutant) -> ModuleType:
         for path in sorted(root.glob("*.py")):
             if path.stem != "__init__":
                 importlib.import_module(f"{package}.{path.stem}")
-        transform.finish()
+        finish()
     except BaseException:
         for name in [name for name in sys.modules if name.split(".")[0] == package]:
             del sys.modules[name]

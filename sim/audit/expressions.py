@@ -6,14 +6,12 @@ import ast
 from dataclasses import replace
 
 from staleloc.sim.audit.calling import read_call
-from staleloc.sim.audit.found import Kind, Log, Spot, Store
+from staleloc.sim.audit.found import Kind, Log, Spot, Store, text_of
 from staleloc.sim.audit.program import Function, Program
 from staleloc.sim.audit.resolve import Resolver
-from staleloc.sim.audit.values import NEUTRAL, NOTHING, Facts, Place, Value, element, is_constant, join
+from staleloc.sim.audit.values import NEUTRAL, NOTHING, Facts, Place, Value, element, is_constant, join, part_of
 
 __all__ = ["Expressions"]
-
-_MAX_TEXT = 160
 
 
 class Expressions:
@@ -35,10 +33,8 @@ class Expressions:
 
     def spot(self, node: ast.AST) -> Spot:
         """Where a node stands."""
-        text = " ".join(ast.unparse(node).split())
-        text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        return Spot(self.function.module.source.path, line, column, self.function.name, text)
+        return Spot(self.function.module.source.path, line, column, self.function.name, text_of(node))
 
     def site(self, kind: Kind, node: ast.AST, detail: str = "") -> None:
         """The mapping is changed or handed out here."""
@@ -116,7 +112,7 @@ class Expressions:
             return above if is_constant(node.slice) or index.neutral else Value(answer=True)
         if above.items and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
             return above.items[node.slice.value] if -len(above.items) <= node.slice.value < len(above.items) else above
-        place = None if above.place is None else Place(above.place.owner, f"{above.place.path}[]")
+        place = part_of(above.place, node.slice)
         element = self.resolver.kept_at(place, of_self=False) if place is not None else NOTHING
         return Value(
             answer=above.answer,

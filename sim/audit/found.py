@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 from typing import Literal
 
 from staleloc.sim.audit.program import Function
 from staleloc.sim.audit.values import Place
 
-__all__ = ["Kind", "Log", "Spot", "Store"]
+__all__ = ["Kind", "Log", "Spot", "Store", "text_of"]
+
+_MAX_TEXT = 160
 
 Kind = Literal["write", "fill", "replace", "alias", "hand-out"]
 """What is done with the mapping: entries written; all of a part set to one value; another tensor put in its place;
@@ -50,3 +53,9 @@ class Log:
     stores: list[Store] = field(default_factory=list)
     calls: list[tuple[Function, Function, Spot]] = field(default_factory=list)
     memoised: list[tuple[Function, Spot]] = field(default_factory=list)
+
+
+def text_of(node: ast.AST) -> str:
+    """A statement or expression on one line, cut if it is long."""
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"

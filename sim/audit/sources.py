@@ -45,7 +45,7 @@ def read_tree(root: Path, package: str) -> Iterator[Source | Unread]:
 
     Args:
         root: the folder of a package; links are not followed out of it.
-        package: its dotted name.
+        package: its dotted name, as it is to stand before those of modules.
     """
     for folder, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in SET_ASIDE and not name.startswith("."))
@@ -71,4 +71,4 @@ def _read(file: Path, root: Path, package: str) -> Source | Unread:
     parts = path.removesuffix(".py").split("/")
     if parts[-1] == "__init__":
         parts.pop()
-    return Source(".".join([package, *parts]), path, text.removeprefix("\ufeff"))
+    return Source(".".join(filter(None, [package, *parts])), path, text.removeprefix("\ufeff"))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from staleloc.sim.audit.expressions import Expressions
 from staleloc.sim.audit.found import Log, Spot, Store
 from staleloc.sim.audit.program import Function, Program
-from staleloc.sim.audit.values import NOTHING, TABLE_NAME, Facts, Place, Value, element, join
+from staleloc.sim.audit.values import NOTHING, TABLE_NAME, Facts, Place, Value, element, join, part_of
 
 __all__ = ["Statements"]
 
@@ -197,7 +197,8 @@ class Statements(Expressions):
 
     def _keep_at(self, place: Place, value: Value, node: ast.AST) -> None:
         if value.table:
-            self.site("alias", node, f"kept as {place}")
+            anew = place.attribute == TABLE_NAME and not self._is_first
+            self.site("replace" if anew else "alias", node, f"kept as {place}")
             self.facts.keep(place, value)
         elif self.resolver.kept_at(place, of_self=False).table:
             if place.attribute != TABLE_NAME:
@@ -223,5 +224,5 @@ class Statements(Expressions):
         elif isinstance(target.value, ast.Name) and above.place is None and not above.param:
             self.env[target.value.id] = replace(above, answer=above.answer or value.answer)
         elif value.answer or value.neutral:
-            place = None if above.place is None else Place(above.place.owner, f"{above.place.path}[]")
+            place = part_of(above.place, target.slice)
             self.keep(Value(place=place, param=above.param), value, node, fill=value.answer)

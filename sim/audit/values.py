@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from staleloc.sim.audit.program import Function
 
-__all__ = ["NEUTRAL", "NOTHING", "TABLE_NAME", "Facts", "Place", "Value", "element", "is_constant", "join"]
+__all__ = ["NEUTRAL", "NOTHING", "TABLE_NAME", "Facts", "Place", "Value", "element", "is_constant", "join", "part_of"]
 
 _K = TypeVar("_K")
 
@@ -25,7 +25,7 @@ class Place:
 
     Attributes:
         owner: name of the object's class; of the reading class, with a ``?``, if it is not known; ``""`` for a global.
-        path: attributes from there on; ``[]`` is an element, whichever.
+        path: attributes from there on; ``[name]`` is the element of that key, ``[]`` an element, whichever.
     """
 
     owner: str
@@ -42,7 +42,8 @@ class Place:
     @property
     def attribute(self) -> str:
         """The last name on the way."""
-        return self.whole.path.rpartition(".")[2].replace("[]", "")
+        name = self.whole.path.rpartition(".")[2].replace("[]", "")
+        return name[name.find("[") + 1 : -1] if name.endswith("]") else name
 
     def __str__(self) -> str:
         return ".".join(filter(None, (self.owner.partition("?")[0] or ("*" if self.owner else ""), self.path)))
@@ -184,6 +185,14 @@ def is_constant(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         return is_constant(node.operand)
     return isinstance(node, ast.Constant | ast.Slice)
+
+
+def part_of(place: Place | None, index: ast.expr) -> Place | None:
+    """The place of an element."""
+    if place is None:
+        return None
+    named = isinstance(index, ast.Constant) and isinstance(index.value, str)
+    return Place(place.owner, f"{place.path}[{index.value if named else ''}]")  # type: ignore[attr-defined]
 
 
 def element(value: Value) -> Value:
