@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
+from dataclasses import dataclass
 from typing import TypeVar
 
 __all__ = ["NAME", "Notes", "install"]
@@ -17,6 +18,21 @@ NAME = "_staleloc_notes"
 """Under which woven source finds the counters, wherever it is imported."""
 
 _T = TypeVar("_T")
+
+
+@dataclass
+class _Waiting:
+    """A site has changed the mapping under an answer, and nobody has asked for it since.
+
+    Attributes:
+        call: in which that happened.
+        dropped: whether the answer is gone.
+        guard: which invalidation it was that dropped it, if it is one of those that are counted.
+    """
+
+    call: str
+    dropped: bool = False
+    guard: int | None = None
 
 
 class Notes:
@@ -29,6 +45,7 @@ class Notes:
         exposed: ``(site, cache)`` -> how often.
         served: ``(site, cache)`` -> how often an answer from before was there and asked for.
         calls: ``(site, cache)`` -> calls in which the site was reached, of those that were served.
+        needed: guard -> how often an answer that it dropped was asked for again.
     """
 
     def __init__(self) -> None:
@@ -38,13 +55,14 @@ class Notes:
         self.exposed: Counter[tuple[int, int]] = Counter()
         self.served: Counter[tuple[int, int]] = Counter()
         self.calls: dict[tuple[int, int], set[str]] = {}
+        self.needed: Counter[int] = Counter()
         self._live: set[int] = set()
-        self._pending: dict[int, dict[int, tuple[str, bool]]] = {}
+        self._waiting: dict[int, dict[int, _Waiting]] = {}
 
     def restart(self) -> None:
         """New objects: nothing is alive."""
         self._live.clear()
-        self._pending.clear()
+        self._waiting.clear()
 
     def site(self, number: int) -> None:
         """A site has changed the mapping."""
@@ -53,27 +71,36 @@ class Notes:
         self.reached[number, self.call] += 1
         self.alive[number] += bool(self._live)
         for cache in self._live:
-            self._pending.setdefault(cache, {})[number] = (self.call, False)
+            self._waiting.setdefault(cache, {})[number] = _Waiting(self.call)
 
     def keep(self, cache: int) -> None:
         """An answer is kept."""
         self._live.add(cache)
-        self._pending.pop(cache, None)
+        self._waiting.pop(cache, None)
 
     def drop(self, cache: int) -> None:
         """What is kept is forgotten."""
         self._live.discard(cache)
-        waiting = self._pending.get(cache, {})
-        self._pending[cache] = {number: (call, True) for number, (call, _) in waiting.items()}
+        for it in self._waiting.get(cache, {}).values():
+            it.dropped = True
+
+    def guard(self, number: int) -> None:
+        """An invalidation that guards sites is over."""
+        for waiting in self._waiting.values():
+            for it in waiting.values():
+                if it.dropped and it.guard is None:
+                    it.guard = number
 
     def read(self, cache: int, value: _T) -> _T:
         """A cache is asked; gives `value` back."""
-        if self.call and cache in self._pending:
-            for number, (call, dropped) in self._pending.pop(cache).items():
+        if self.call and cache in self._waiting:
+            waiting = self._waiting.pop(cache)
+            self.needed.update({it.guard for it in waiting.values() if it.guard is not None})
+            for number, it in waiting.items():
                 self.exposed[number, cache] += 1
-                if not dropped and value is not None:
+                if not it.dropped and value is not None:
                     self.served[number, cache] += 1
-                    self.calls.setdefault((number, cache), set()).add(call)
+                    self.calls.setdefault((number, cache), set()).add(it.call)
         return value
 
 

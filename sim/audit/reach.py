@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.playing import SCOPES
 from staleloc.sim.audit.sites import Map
 from staleloc.sim.audit.weave import hooks_of
@@ -19,7 +24,16 @@ from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.wire import divergence_from_json
 
-__all__ = ["Budget", "Diverged", "Reach", "reach"]
+__all__ = ["Budget", "Diverged", "Proof", "Reach", "prove", "reach"]
+
+CHANGE_SECONDS = 30.0
+"""How long the tapes of one changed target may take."""
+
+MAX_TRIED = 60
+"""Tapes that needed a guard and are played again without it, and"""
+
+MAX_FRESH = 200
+"""rounds of new ones, where no tape has shown a divergence with all guards in place."""
 
 GRACE_SECONDS = 60.0
 """How much longer than its budget a process may take, on top of loading its target: its last tape may be a long one."""
@@ -30,11 +44,11 @@ class Budget:
     """How much is played.
 
     Attributes:
-        tapes: at every level and with every feature; None for as many as `seconds` allow.
+        rounds: each has tapes of every level and with every feature; None for as many as `seconds` allow.
     """
 
     seed: int
-    tapes: int | None
+    rounds: int | None
     seconds: float | None
     workers: int
 
@@ -66,6 +80,8 @@ class Reach:
         alive: site -> how often an answer was alive then.
         exposed: site -> cache -> how often that was asked again afterwards.
         served: site -> cache -> how often it still had the answer from before.
+        needed: guard -> how often an answer that it dropped was asked for again.
+        needing: guard -> some tapes in which it was, without a divergence: the numbers of their scope and their own.
     """
 
     tapes: int = 0
@@ -75,6 +91,8 @@ class Reach:
     alive: Counter[int] = field(default_factory=Counter)
     exposed: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     served: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    needed: Counter[int] = field(default_factory=Counter)
+    needing: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     diverged: list[Diverged] = field(default_factory=list)
 
     def add(self, account: dict[str, Any]) -> None:
@@ -89,6 +107,9 @@ class Reach:
         for counts, name in ((self.exposed, "exposed"), (self.served, "served")):
             for site, cache, count in account[name]:
                 counts[site][cache] += count
+        self.needed.update(dict(account["needed"]))
+        for guard, tapes in account["needing"]:
+            self.needing[guard] += [(scope, tape) for scope, tape in tapes]
         for it in account["diverged"]:
             served = {(site, cache): tuple(calls) for site, cache, calls in it["served"]}
             divergence = divergence_from_json(it["divergence"])
@@ -96,7 +117,35 @@ class Reach:
         self.diverged.sort(key=lambda it: (SCOPES.index(it.scope), it.tape))
 
 
-def reach(target: str, found: Map, modules: dict[str, str], budget: Budget) -> Reach:
+@dataclass(frozen=True)
+class Proof:
+    """What came of taking a guard away.
+
+    Attributes:
+        outcome: ``"killed"`` (a tape diverges), ``"survived"``, ``"not made"`` (the statement cannot go, or its module is
+            not loaded) or ``"failed"``.
+        tapes: how many were played.
+        why: of a failure, in one line.
+    """
+
+    outcome: str
+    tapes: int = 0
+    seconds: float = 0.0
+    scope: Scope | None = None
+    tape: int | None = None
+    divergence: Divergence | None = None
+    why: str = ""
+
+    @classmethod
+    def of(cls, account: dict[str, Any]) -> Proof:
+        """From what a process says."""
+        if account["outcome"] != "killed":
+            return cls(**account)
+        scope, divergence = SCOPES[account["scope"]], divergence_from_json(account["divergence"])
+        return cls(**{**account, "scope": scope, "divergence": divergence})
+
+
+def reach(target: str, found: Map, changes: Sequence[Change], modules: dict[str, str], budget: Budget) -> Reach:
     """Play tapes on the woven target.
 
     Args:
@@ -105,33 +154,62 @@ def reach(target: str, found: Map, modules: dict[str, str], budget: Budget) -> R
     Raises:
         TargetError: the target cannot be loaded, or a process was lost.
     """
-    hooks = {modules[path]: hooks for path, hooks in hooks_of(found).items()}
-    jobs = [_Job(target, hooks, budget, number) for number in range(budget.workers)]
+    hooks = {modules[path]: hooks for path, hooks in hooks_of(found, changes).items()}
+    common = {"target": target, "hooks": hooks, "seed": budget.seed, "rounds": budget.rounds, "seconds": budget.seconds}
+    limit = START_SECONDS + GRACE_SECONDS + (budget.seconds or 0.0) + 10.0 * (budget.rounds or 0)
     result = Reach()
-    try:
-        for job in jobs:
-            result.add(job.account())
-    finally:
-        for job in jobs:
-            job.close()
+    for account in _run([{**common, "first": it, "step": budget.workers} for it in range(budget.workers)], limit):
+        result.add(account)
     return result
+
+
+def prove(
+    target: str, changes: Sequence[Change], modules: dict[str, str], reached: Reach, budget: Budget
+) -> list[Proof]:
+    """Take the guards away, one at a time, and play the tapes that needed them, then new ones; in the same order.
+
+    Raises:
+        TargetError: a process was lost.
+    """
+    if not changes:
+        return []
+    # On a release that diverges anyway a new tape says nothing of a guard.
+    fresh = 0 if reached.diverged else MAX_FRESH
+    jobs: list[dict[str, Any]] = [
+        {"target": target, "seed": budget.seed, "seconds": CHANGE_SECONDS, "fresh": fresh, "changes": []}
+        for _ in range(budget.workers)
+    ]
+    for number, change in enumerate(changes):
+        spot = change.spot
+        jobs[number % budget.workers]["changes"].append(
+            {
+                "module": modules[spot.path],
+                "line": spot.line,
+                "column": spot.column,
+                "tapes": reached.needing[number][:MAX_TRIED],
+            }
+        )
+    limit = START_SECONDS + GRACE_SECONDS * len(changes)
+    accounts = _run([job for job in jobs if job["changes"]], limit)
+    return [Proof.of(accounts[number % budget.workers][number // budget.workers]) for number in range(len(changes))]
+
+
+def _run(jobs: Sequence[dict[str, Any]], limit: float) -> list[Any]:
+    """What processes come to, one for each job."""
+    running = [_Job(job, limit) for job in jobs]
+    try:
+        return [job.account() for job in running]
+    finally:
+        for job in running:
+            job.close()
 
 
 class _Job:
     """One process. Its streams are files: nobody has to read them while it runs."""
 
-    def __init__(self, target: str, hooks: dict[str, list[Any]], budget: Budget, number: int) -> None:
-        self._seconds = START_SECONDS + GRACE_SECONDS + (budget.seconds or 0.0) + 10.0 * (budget.tapes or 0)
+    def __init__(self, job: dict[str, Any], limit: float) -> None:
+        self._seconds = limit
         self._in, self._out, self._log = (tempfile.TemporaryFile() for _ in range(3))
-        job = {
-            "target": target,
-            "hooks": hooks,
-            "seed": budget.seed,
-            "first": number,
-            "step": budget.workers,
-            "tapes": budget.tapes,
-            "seconds": budget.seconds,
-        }
         self._in.write(json.dumps(job).encode())
         self._in.seek(0)
         self._process = subprocess.Popen(
@@ -142,7 +220,7 @@ class _Job:
             start_new_session=True,
         )
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> Any:
         try:
             code = self._process.wait(self._seconds)
         except subprocess.TimeoutExpired:
@@ -150,12 +228,12 @@ class _Job:
         if code:
             raise TargetError(f"the woven target could not be played (exit code {code}): {_last(self._log)}")
         self._out.seek(0)
-        account: dict[str, Any] = json.loads(self._out.read())
-        return account
+        return json.loads(self._out.read())
 
     def close(self) -> None:
         if self._process.poll() is None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         for stream in (self._in, self._out, self._log):
             stream.close()

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.found import Spot, text_of
 from staleloc.sim.audit.notes import NAME
 from staleloc.sim.audit.sites import Map
@@ -14,21 +15,25 @@ from staleloc.sim.audit.sites import Map
 __all__ = ["Hook", "Weaver", "hooks_of"]
 
 
-class Hook(NamedTuple):
-    """A call to put in: what it says, of which site or cache, and the place."""
+Says = Literal["site", "keep", "drop", "read", "guard"]
 
-    says: Literal["site", "keep", "drop", "read"]
+
+class Hook(NamedTuple):
+    """A call to put in: what it says, the number of the site, cache or guard, and the place."""
+
+    says: Says
     number: int
     line: int
     column: int
     text: str
 
 
-def hooks_of(found: Map) -> dict[str, list[Hook]]:
-    """Path of a file -> what is put into it. Sites and caches have the numbers that they have in `found`."""
+def hooks_of(found: Map, changes: Sequence[Change]) -> dict[str, list[Hook]]:
+    """Path of a file -> what is put into it. Sites and caches have the numbers that they have in `found`, guards those
+    of `changes`."""
     hooks: dict[str, list[Hook]] = defaultdict(list)
 
-    def put(says: Literal["site", "keep", "drop", "read"], number: int, spots: Iterable[Spot]) -> None:
+    def put(says: Says, number: int, spots: Iterable[Spot]) -> None:
         for spot in spots:
             hooks[spot.path].append(Hook(says, number, spot.line, spot.column, spot.text))
 
@@ -39,6 +44,8 @@ def hooks_of(found: Map) -> dict[str, list[Hook]]:
         put("keep", number, cache.kept)
         put("drop", number, cache.dropped)
         put("read", number, cache.read)
+    for number, change in enumerate(changes):
+        put("guard", number, [change.spot])
     return dict(hooks)
 
 
@@ -94,6 +101,7 @@ class _Putter(ast.NodeTransformer):
         visited = self.generic_visit(node)
         after = [*self._after, *found]
         self._after = outer
+        after.sort(key=lambda hook: hook.says == "guard")  # it counts what was dropped before it
         calls = [ast.copy_location(ast.Expr(_call(hook)), node) for hook in dict.fromkeys(after)]
         if not calls:
             return visited
