@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from staleloc.models.config import FEATURES, LEVELS
+from staleloc.sim.cli_audit import audit
 from staleloc.sim.cli_matrix import matrix
 from staleloc.sim.cli_targets import mutants, scenarios, targets
 from staleloc.sim.cli_text import help_alone, say, warn
@@ -148,6 +149,7 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+cli.add_command(audit)
 cli.add_command(targets)
 cli.add_command(mutants)
 cli.add_command(scenarios)

@@ -144,6 +144,8 @@ class _Ways:
                 guards.update(dict.fromkeys(Guard(cache, it) for cache, it in sorted(dropped.items())))
                 continue
             callers = [it for it in self._callers[function] if it not in seen]
+            if function.name.rpartition(".")[2] == "__init__":
+                continue  # of what it makes nobody has asked anything yet
             if not callers or depth == _DEPTH:
                 bare[function.name] = None
             todo += [(it, depth + 1) for it in callers]

@@ -218,7 +218,7 @@ class Statements(Expressions):
         self.read(target.slice)
         if above.table:
             constant = isinstance(getattr(node, "value", None), ast.Constant)
-            self.site("fill" if constant and isinstance(target.slice, ast.Slice) else "write", node)
+            self.site("fill" if constant and isinstance(target.slice, ast.Slice) else "write", node, self._first_one)
         elif value.table:
             self.site("hand-out", node, "put in a container")
         elif isinstance(target.value, ast.Name) and above.place is None and not above.param:

@@ -1,0 +1,135 @@
+"""What ``staleloc audit`` does: read, play, take guards away, and say what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from staleloc.sim.audit import record, text
+from staleloc.sim.audit.changes import changes_of
+from staleloc.sim.audit.find import read_program
+from staleloc.sim.audit.reach import Budget, Diverged, prove, reach
+from staleloc.sim.audit.sites import map_of
+from staleloc.sim.audit.sources import read_tree
+from staleloc.sim.audit.verdicts import Audit, rows_of
+from staleloc.sim.choices import seeded
+from staleloc.sim.finding import Finding, Origin
+from staleloc.sim.fitting import profile_of
+from staleloc.sim.judge import Player
+from staleloc.sim.keep import check_file, check_folder, save, write
+from staleloc.sim.levels import generate_tape
+from staleloc.sim.mutate import builtin_root
+from staleloc.sim.report import render
+from staleloc.sim.shrink import MAX_CANDIDATES, shrink
+from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.registry import parse, select_profiles
+
+__all__ = ["Outputs", "Result", "run"]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write, and the folder for tapes."""
+
+    json: Path | None
+    sarif: Path | None
+    folder: Path
+    prefix: str = ""
+
+    def check(self) -> None:
+        """Raise KeepError unless all can be written."""
+        for path in (self.json, self.sarif):
+            if path is not None:
+                check_file(path)
+        check_folder(self.folder)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What to print, and what was found."""
+
+    audit: Audit
+    text: str
+    findings: tuple[str, ...]
+    annotations: tuple[str, ...]
+
+    def code(self, strict: bool) -> int:
+        """The exit code: 1 if a site is unguarded, or with `strict` unproven."""
+        bad = {"unguarded", "unproven"} if strict else {"unguarded"}
+        return int(any(row.verdict in bad for row in self.audit.rows))
+
+
+def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], None]) -> Result:
+    """Audit a target.
+
+    Args:
+        show: is told what is being done.
+
+    Raises:
+        TargetError: it cannot be had, or not be played.
+        KeepError: a file cannot be written.
+    """
+    outputs.check()
+    spec = parse(target)
+    root, package, release = _sources(target)
+    show("reading the source")
+    reading = read_program(read_tree(root, package))
+    found = map_of(reading)
+    if not found.sites:
+        raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
+    modules = {path: module.source.module for path, module in reading.program.modules.items()}
+    changes = changes_of(found)
+    show("playing tapes")
+    reached = reach(target, found, changes, modules, budget)
+    show(f"taking away {len(changes)} guards, one at a time")
+    proofs = prove(target, changes, modules, reached, budget)
+    rows = rows_of(spec.family, found, modules, reached, changes, proofs)
+    audit = Audit(target, release, found, reached, changes, tuple(proofs), rows)
+    show("shrinking what was found")
+    findings = _findings(audit, budget.seed, outputs.folder)
+    if outputs.json is not None:
+        write(outputs.json, json.dumps(record.to_json(audit, spec.family), indent=1) + "\n")
+    if outputs.sarif is not None:
+        write(outputs.sarif, json.dumps(record.to_sarif(audit, outputs.prefix), indent=1) + "\n")
+    notes = text.annotations(audit, outputs.prefix)
+    return Result(audit, text.render(audit, spec.family), tuple(findings), tuple(notes))
+
+
+def _sources(target: str) -> tuple[Path, str, str | None]:
+    """The folder of a target's package, the package's name, and its release."""
+    if parse(target).family == "builtin":
+        return builtin_root(), "", None
+    from staleloc.sim.targets.sglang.fetch import resolve
+
+    release = resolve(target)
+    return release.root / "sglang", "sglang", release.version
+
+
+def _findings(audit: Audit, seed: int, folder: Path) -> list[str]:
+    """Shrink one tape for each site that is unguarded, save it, and tell it."""
+    shown: dict[tuple[object, int], Diverged] = {}
+    for row in audit.rows:
+        if row.diverged is not None:
+            shown.setdefault((row.diverged.scope, row.diverged.tape), row.diverged)
+    if not shown:
+        return []
+    origin = Origin(audit.target, audit.release, seed=seed)
+    with Player(audit.target) as player:
+        return [_told(it, player, origin, folder) for it in shown.values()]
+
+
+def _told(diverged: Diverged, player: Player, origin: Origin, folder: Path) -> str:
+    profiles = diverged.scope.of(select_profiles(player.profiles, parse(origin.target)))
+    tape = generate_tape(seeded(origin.seed or 0, diverged.tape), profiles)
+    profile = profile_of(tape.config, profiles)
+    assert profile is not None
+    divergence = player.play(tape)
+    if divergence is None:
+        return f"tape {diverged.tape} at {diverged.scope} did not diverge when it was played again"
+    shrunk = shrink(tape, divergence, profile, player.play, MAX_CANDIDATES, player.effect)
+    finding = Finding(
+        replace(origin, scope=diverged.scope, index=diverged.tape), shrunk.tape, shrunk.divergence, shrunk, False
+    )
+    return render(finding, str(save(finding, folder)))

@@ -1,0 +1,111 @@
+"""The audit for machines: JSON, and SARIF 2.1.0 for code scanning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staleloc.sim.audit.found import Spot
+from staleloc.sim.audit.verdicts import Audit, Row, equivalents
+from staleloc.sim.finding import our_version
+from staleloc.sim.wire import divergence_to_json
+
+__all__ = ["to_json", "to_sarif"]
+
+FORMAT = 1
+"""Version of the JSON."""
+
+_RULES = {
+    "unguarded": "A cached translation outlives this change of the mapping.",
+    "unproven": "Nothing shows that no cached translation outlives this change of the mapping.",
+}
+
+
+def to_json(audit: Audit, family: str) -> dict[str, Any]:
+    """Everything that was found and counted."""
+    rows = {row.number: row for row in audit.rows}
+    return {
+        "format": FORMAT,
+        "version": our_version(),
+        "target": audit.target,
+        "release": audit.release,
+        "files": audit.found.files,
+        "parsed": audit.found.parsed,
+        "unread": [{"path": it.path, "reason": it.reason} for it in audit.found.unread],
+        "tapes": audit.reach.tapes,
+        "scopes": [{"level": it.level, "features": list(it.features)} for it in audit.reach.scopes],
+        "sites": [_site(audit, number, rows.get(number)) for number in range(len(audit.found.sites))],
+        "caches": [
+            {
+                "name": it.name,
+                "kept": [_spot(spot) for spot in it.kept],
+                "dropped": [_spot(spot) for spot in it.dropped],
+                "asked": [_spot(spot) for spot in it.read],
+            }
+            for it in audit.found.caches
+        ],
+        "guards": [
+            {
+                "spot": _spot(change.spot),
+                "sites": list(change.sites),
+                "caches": [audit.found.caches[number].name for number in change.caches],
+                "needed": audit.reach.needed[index],
+                "outcome": proof.outcome,
+                "tapes": proof.tapes,
+                "seconds": round(proof.seconds, 3),
+                "divergence": None if proof.divergence is None else divergence_to_json(proof.divergence),
+                "equivalent": equivalents().get((family, change.name)),
+            }
+            for index, (change, proof) in enumerate(zip(audit.changes, audit.proofs, strict=True))
+        ],
+    }
+
+
+def _spot(spot: Spot) -> dict[str, Any]:
+    return {"path": spot.path, "line": spot.line, "function": spot.function, "text": spot.text}
+
+
+def _site(audit: Audit, number: int, row: Row | None) -> dict[str, Any]:
+    site = audit.found.sites[number]
+    told: dict[str, Any] = {"number": number, "kind": site.kind, **_spot(site.spot), "detail": site.detail}
+    if row is None:
+        return told
+    names = [it.name for it in audit.found.caches]
+    return {
+        **told,
+        "open": list(site.open),
+        "reached": dict(row.calls),
+        "alive": audit.reach.alive[number],
+        "exposed": {names[cache]: count for cache, count in sorted(audit.reach.exposed[number].items())},
+        "served": {names[cache]: count for cache, count in sorted(audit.reach.served[number].items())},
+        "verdict": row.verdict,
+        "why": row.why,
+        "divergence": None if row.diverged is None else divergence_to_json(row.diverged.divergence),
+    }
+
+
+def to_sarif(audit: Audit, prefix: str) -> dict[str, Any]:
+    """A SARIF log with a result for each site that is not safe. Paths are relative to a repository, below `prefix`."""
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
+    results = [
+        {
+            "ruleId": row.verdict,
+            "level": "error" if row.verdict == "unguarded" else "warning",
+            "message": {"text": f"{row.site.spot.function} changes the mapping: {row.why}"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": prefix + row.site.spot.path},
+                        "region": {"startLine": row.site.spot.line, "startColumn": row.site.spot.column + 1},
+                    }
+                }
+            ],
+        }
+        for row in audit.rows
+        if row.verdict != "safe"
+    ]
+    driver = {"name": "staleloc", "version": our_version(), "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
