@@ -224,9 +224,7 @@ def _of_program(
     return reader.resolver.given_back(callees, bound, of_self)
 
 
-def _fitting(
-    callees: list[Function], given: list[tuple[str, Value]], named: list[tuple[str, Value]]
-) -> list[Function]:
+def _fitting(callees: list[Function], given: list[tuple[str, Value]], named: list[tuple[str, Value]]) -> list[Function]:
     """Of methods that share no more than a name, those that can be called like that.
 
     If one of them calls its parameter by the name of the mapping, it is no other that is given the mapping.

@@ -13,7 +13,7 @@ from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.reach import Budget, Diverged, prove, reach
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import read_tree
-from staleloc.sim.audit.verdicts import Audit, rows_of
+from staleloc.sim.audit.verdicts import Audit, equivalents, rows_of
 from staleloc.sim.choices import seeded
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.fitting import profile_of
@@ -84,7 +84,8 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     show("playing tapes")
     reached = reach(target, found, changes, modules, budget)
     show(f"taking away {len(changes)} guards, one at a time")
-    proofs = prove(target, changes, modules, reached, budget)
+    known = {change for family, change in equivalents() if family == spec.family}
+    proofs = prove(target, changes, modules, reached, budget, known)
     rows = rows_of(spec.family, found, modules, reached, changes, proofs)
     audit = Audit(target, release, found, reached, changes, tuple(proofs), rows)
     show("shrinking what was found")
@@ -93,7 +94,7 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
         write(outputs.json, json.dumps(record.to_json(audit, spec.family), indent=1) + "\n")
     if outputs.sarif is not None:
         write(outputs.sarif, json.dumps(record.to_sarif(audit, outputs.prefix), indent=1) + "\n")
-    notes = text.annotations(audit, outputs.prefix)
+    notes = text.for_github(audit, outputs.prefix)
     return Result(audit, text.render(audit, spec.family), tuple(findings), tuple(notes))
 
 

@@ -220,4 +220,3 @@ class Expressions:
     def modules(self) -> frozenset[str]:
         """Names that are imported modules."""
         return self.function.module.imported - set(self.env)
-

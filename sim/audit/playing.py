@@ -15,6 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from staleloc.models.config import FEATURES, LEVELS
@@ -162,7 +163,7 @@ def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
     """For each changed target: what its tapes came to, each in a process of its own."""
     if parse(job["target"]).family == "builtin":
         import staleloc.sim.targets.builtin  # noqa: F401 - before the forks, with all that it imports
-    return [_forked(lambda change=change: _try(job, change)) for change in job["changes"]]
+    return [_forked(partial(_try, job, change)) for change in job["changes"]]
 
 
 def _try(job: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def _try(job: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     scopes = _drawn(target, job["target"])
     tapes = 0
     known = [tuple(it) for it in change["tapes"]]
-    fresh = _rounds(scopes, range(FRESH, FRESH + job["fresh"]))
+    fresh = _rounds(scopes, range(FRESH, FRESH + change["fresh"]))
     for number, index in itertools.chain(known, fresh):
         if time.monotonic() - started > job["seconds"]:
             break
@@ -183,7 +184,8 @@ def _try(job: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         if verdict.divergence is not None:
             found = {"scope": number, "tape": index, "divergence": divergence_to_json(verdict.divergence)}
             return {"outcome": "killed", "tapes": tapes, "seconds": time.monotonic() - started, **found}
-    return {"outcome": "survived", "tapes": tapes, "seconds": time.monotonic() - started}
+    outcome = "survived" if tapes else "never needed"
+    return {"outcome": outcome, "tapes": tapes, "seconds": time.monotonic() - started}
 
 
 def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -139,9 +139,7 @@ def _words(node: ast.AST) -> Iterator[str]:
             yield it.id
         elif isinstance(it, ast.Attribute):
             yield it.attr
-        elif isinstance(it, ast.arg):
-            yield it.arg
-        elif isinstance(it, ast.keyword) and it.arg:
+        elif isinstance(it, ast.arg | ast.keyword) and it.arg:
             yield it.arg
         elif isinstance(it, ast.Constant) and isinstance(it.value, str) and it.value.isidentifier():
             yield it.value

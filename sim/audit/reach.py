@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -122,8 +122,8 @@ class Proof:
     """What came of taking a guard away.
 
     Attributes:
-        outcome: ``"killed"`` (a tape diverges), ``"survived"``, ``"not made"`` (the statement cannot go, or its module is
-            not loaded) or ``"failed"``.
+        outcome: ``"killed"`` (a tape diverges), ``"survived"``, ``"never needed"`` (no tape could show it),
+            ``"not made"`` (the statement cannot go, or its module is not loaded) or ``"failed"``.
         tapes: how many were played.
         why: of a failure, in one line.
     """
@@ -164,9 +164,17 @@ def reach(target: str, found: Map, changes: Sequence[Change], modules: dict[str,
 
 
 def prove(
-    target: str, changes: Sequence[Change], modules: dict[str, str], reached: Reach, budget: Budget
+    target: str,
+    changes: Sequence[Change],
+    modules: dict[str, str],
+    reached: Reach,
+    budget: Budget,
+    known: Container[str] = (),
 ) -> list[Proof]:
     """Take the guards away, one at a time, and play the tapes that needed them, then new ones; in the same order.
+
+    Args:
+        known: names of changes that nothing can notice; no new tapes are spent on them.
 
     Raises:
         TargetError: a process was lost.
@@ -176,8 +184,7 @@ def prove(
     # On a release that diverges anyway a new tape says nothing of a guard.
     fresh = 0 if reached.diverged else MAX_FRESH
     jobs: list[dict[str, Any]] = [
-        {"target": target, "seed": budget.seed, "seconds": CHANGE_SECONDS, "fresh": fresh, "changes": []}
-        for _ in range(budget.workers)
+        {"target": target, "seed": budget.seed, "seconds": CHANGE_SECONDS, "changes": []} for _ in range(budget.workers)
     ]
     for number, change in enumerate(changes):
         spot = change.spot
@@ -187,6 +194,7 @@ def prove(
                 "line": spot.line,
                 "column": spot.column,
                 "tapes": reached.needing[number][:MAX_TRIED],
+                "fresh": 0 if change.name in known else fresh,
             }
         )
     limit = START_SECONDS + GRACE_SECONDS * len(changes)
@@ -209,7 +217,7 @@ class _Job:
 
     def __init__(self, job: dict[str, Any], limit: float) -> None:
         self._seconds = limit
-        self._in, self._out, self._log = (tempfile.TemporaryFile() for _ in range(3))
+        self._in, self._out, self._log = (tempfile.TemporaryFile() for _ in range(3))  # noqa: SIM115 - see `close`
         self._in.write(json.dumps(job).encode())
         self._in.seek(0)
         self._process = subprocess.Popen(

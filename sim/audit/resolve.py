@@ -58,13 +58,15 @@ class Resolver:
         if isinstance(above, ast.Name) and above.id[:1].isupper() and not owners:
             owners = [above.id]
         known = [it for owner in owners for it in self.program.methods(owner, func.attr)]
-        if known or owners and not receiver.classes:
+        if known or (owners and not receiver.classes):
             return known
         if receiver.table or receiver.answer or (func.attr in TENSOR_METHODS and not receiver.classes):
             return []
         return self.program.anywhere(func.attr)
 
-    def given_back(self, callees: Sequence[Function], given: Mapping[Function, Mapping[str, Value]], sure: bool) -> Value:
+    def given_back(
+        self, callees: Sequence[Function], given: Mapping[Function, Mapping[str, Value]], sure: bool
+    ) -> Value:
         """What a call of one of these gives back; unless `sure` that they are meant, what all of them agree on.
 
         Args:
@@ -100,7 +102,7 @@ class Resolver:
 
 
 def _telling(callees: Sequence[Function]) -> list[Function]:
-    """Those that say themselves what a method of their name gives back: neither abstract nor handing the question on."""
+    """Those that say themselves what a method of their name gives back: not abstract, not handing the question on."""
     real = [it for it in callees if not _is_abstract(it)]
     return [it for it in real if it.name.rpartition(".")[2] not in it.words] or real
 

@@ -57,10 +57,7 @@ class Statements(Expressions):
 
     def _block(self, body: Sequence[ast.stmt]) -> bool:
         """Read statements; whether what comes after them is reached from their end."""
-        for statement in body:
-            if not self._statement(statement):
-                return False
-        return True
+        return all(self._statement(statement) for statement in body)
 
     def _statement(self, node: ast.stmt) -> bool:
         match node:
@@ -190,10 +187,10 @@ class Statements(Expressions):
         if target.attr == TABLE_NAME and not value.table:
             self.site("replace", node, self._first_one)
         self._keep_at(place, value, node)
-        if self.resolver.kept_at(place, of_self=False).table and isinstance(getattr(node, "value", None), ast.Name):
+        source = getattr(node, "value", None)
+        if isinstance(source, ast.Name) and self.resolver.kept_at(place, of_self=False).table:
             # What was put in the mapping's place is the mapping from now on, under the name that it had, too.
-            name = ast.unparse(getattr(node, "value"))
-            self.env[name] = replace(value, table=True)
+            self.env[source.id] = replace(value, table=True)
 
     def _keep_at(self, place: Place, value: Value, node: ast.AST) -> None:
         if value.table:

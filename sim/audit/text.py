@@ -7,7 +7,7 @@ import textwrap
 from staleloc.sim.audit.verdicts import Audit, Row, equivalents
 from staleloc.sim.report import columns
 
-__all__ = ["annotations", "render"]
+__all__ = ["for_github", "render"]
 
 _WIDTH = 118
 
@@ -105,7 +105,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
 
 
-def annotations(audit: Audit, prefix: str) -> list[str]:
+def for_github(audit: Audit, prefix: str) -> list[str]:
     """A line for each site that is not safe, as GitHub takes them from a workflow's output.
 
     Args:

@@ -140,6 +140,14 @@ def _blamed(diverged: Diverged) -> list[tuple[int, int]]:
     return [key for key, calls in diverged.served.items() if diverged.stale and diverged.stale in calls]
 
 
+_UNTRIED = {
+    "never needed": "no tape asked again for what it dropped",
+    "not made": "the statement cannot be taken away, or is not run here",
+    "failed": "the changed target could not be loaded",
+}
+"""Outcome of taking a guard away -> what that says."""
+
+
 def _missing(
     family: str,
     number: int,
@@ -163,6 +171,5 @@ def _missing(
         if proof.outcome == "survived" and (family, change.name) not in equivalents():
             return f"{change.name} (line {change.spot.line}): {proof.tapes} tapes did not notice"
         if proof.outcome not in ("killed", "survived"):
-            reason = proof.why or "the statement cannot be taken away"
-            return f"{change.name} (line {change.spot.line}) was not tried: {reason}"
+            return f"{change.name} (line {change.spot.line}) was not tried: {proof.why or _UNTRIED[proof.outcome]}"
     return ""
