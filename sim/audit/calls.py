@@ -48,7 +48,7 @@ CONSUMERS = _words("all any bool callable hasattr hash id isinstance issubclass 
 """Built in: take anything and keep nothing of it."""
 
 BUILT_IN = _words(
-    "as_tensor dict enumerate filter frozenset iter list map max min next reversed set sorted tensor "
+    "abs as_tensor dict enumerate filter frozenset int iter list map max min next reversed set sorted tensor "
                      "tuple zip"
 )  # fmt: skip
 """Give back what they were given, in another form."""

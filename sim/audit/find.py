@@ -77,32 +77,29 @@ class _Reader:
             self._waiting.append(found)
 
     def read(self) -> Reading:
+        """Read until nothing new is learnt, and then all of it once more: what calls what is seen by then."""
         rounds = 0
-        log = Log()
         self._parse()
         while rounds < _MAX_ROUNDS:
             rounds += 1
-            log = Log()
             self._facts.changed = False
-            functions = self._functions()
-            self._read.update(functions)
-            for function in functions:
-                Statements(self._program, self._facts, log, function).read_function()
-            self._facts.settle()
+            self._round(Log(), everything=False)
             grew = self._grow()
             if not (self._parse() or grew or self._facts.changed):
                 break
+        log = Log()
+        self._round(log, everything=True)
         unread = sorted(self._unread, key=lambda it: it.path)
         return Reading(self._program, self._facts, log, self._files, rounds, unread)
 
-    def _functions(self) -> list[Function]:
-        """Those that mention anything of interest, and all once, in the order of files and lines."""
-        return [
-            function
-            for _, module in sorted(self._program.modules.items())
-            for function in module.functions
-            if function not in self._read or not self._words.isdisjoint(function.words)
-        ]
+    def _round(self, log: Log, *, everything: bool) -> None:
+        """Read functions that mention anything of interest, and each once, in the order of files and lines."""
+        for _, module in sorted(self._program.modules.items()):
+            for function in module.functions:
+                if everything or function not in self._read or not self._words.isdisjoint(function.words):
+                    self._read.add(function)
+                    Statements(self._program, self._facts, log, function).read_function()
+        self._facts.settle()
 
     def _grow(self) -> bool:
         """Names that lead to the mapping or to answers."""

@@ -46,7 +46,7 @@ class Place:
         return name[name.find("[") + 1 : -1] if name.endswith("]") else name
 
     def __str__(self) -> str:
-        return ".".join(filter(None, (self.owner.partition("?")[0] or ("*" if self.owner else ""), self.path)))
+        return ".".join(filter(None, ("*" if "?" in self.owner else self.owner, self.path)))
 
 
 @dataclass(frozen=True)

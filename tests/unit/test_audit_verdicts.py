@@ -1,0 +1,141 @@
+"""What the audit says of a site follows from what was counted, and says what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from staleloc.sim.audit import record, text
+from staleloc.sim.audit.changes import changes_of
+from staleloc.sim.audit.find import read_program
+from staleloc.sim.audit.reach import Diverged, Proof, Reach
+from staleloc.sim.audit.sites import map_of
+from staleloc.sim.audit.sources import Source, read_tree
+from staleloc.sim.audit.verdicts import Audit, Row, equivalents, rows_of
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.mutate import builtin_root
+from staleloc.sim.scope import Scope
+
+SOURCE = """
+class Pool:
+    def __init__(self):
+        self.cached = None
+
+    def lookup(self, locs):
+        if self.cached is None:
+            self.cached = self.full_to_swa_index_mapping[locs]
+        return self.cached
+
+    def guarded(self, locs):
+        self.full_to_swa_index_mapping[locs] = 0
+        self.cached = None
+
+    def bare(self, locs):
+        self.full_to_swa_index_mapping[locs] = 0
+"""
+
+FOUND = map_of(read_program([Source("pool", "pool.py", SOURCE)]))
+CHANGES = changes_of(FOUND)
+GUARDED, BARE = 0, 1
+
+
+def reach(**given) -> Reach:
+    """A campaign that exposed both sites."""
+    both = {GUARDED: Counter(x=3), BARE: Counter(x=2)}
+    exposed = {GUARDED: Counter({0: 2}), BARE: Counter({0: 2})}
+    return Reach(**{"tapes": 9, "modules": {"pool"}, "reached": both, "exposed": exposed, **given})
+
+
+def row(number: int, reached: Reach, outcome: str = "killed") -> Row:
+    proofs = [Proof(outcome, 4) for _ in CHANGES]
+    return rows_of("builtin", FOUND, {"pool.py": "pool"}, reached, CHANGES, proofs)[number]
+
+
+def diverged(stale: str, calls: tuple[str, ...]) -> Reach:
+    """A tape on which the bare site's answer was served."""
+    divergence = Divergence("stale-translation", "translation", 3, "a fact")
+    return reach(diverged=[Diverged(Scope(), 7, divergence, stale, {(BARE, 0): calls})])
+
+
+def test_a_guard_that_is_missed_makes_a_site_safe():
+    """Exposed, no divergence, and one without the guard."""
+    assert (row(GUARDED, reach()).verdict, row(GUARDED, reach()).killed) == ("safe", 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "given", "outcome", "why"),
+    [
+        (GUARDED, {"modules": set()}, "killed", "its module is not run here"),
+        (GUARDED, {"reached": {}}, "killed", "no event reached it"),
+        (GUARDED, {"exposed": {}}, "killed", "no answer was alive that was asked for again afterwards"),
+        (GUARDED, {}, "survived", "Pool.guarded without self.cached = None (line 13): 4 tapes did not notice"),
+        (GUARDED, {}, "never needed", "no tape asked again for what it dropped"),
+        (GUARDED, {}, "not made", "the statement cannot be taken away"),
+        (GUARDED, {}, "failed", "the changed target could not be loaded"),
+        (BARE, {}, "killed", "nothing on its way drops an answer; none of 9 tapes shows one that outlived it"),
+    ],
+)
+def test_what_a_proof_lacks_is_said(number, given, outcome, why):
+    """Without it the site is unproven, never safe."""
+    told = row(number, reach(**given), outcome)
+    assert told.verdict == "unproven"
+    assert why in told.why
+
+
+def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
+    """Served alone proves nothing: another event may be why."""
+    assert row(BARE, diverged("compact", ("compact",))).verdict == "unguarded"
+    assert row(BARE, diverged("free", ("compact",))).verdict == "unproven"
+    assert row(BARE, diverged("", ("compact",))).verdict == "unproven"
+
+
+def audit(reached: Reach) -> Audit:
+    proofs = tuple(Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it")) for _ in CHANGES)
+    rows = rows_of("builtin", FOUND, {"pool.py": "pool"}, reached, CHANGES, proofs)
+    return Audit("builtin", None, FOUND, reached, CHANGES, proofs, rows)
+
+
+def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
+    """And says which tape shows it, and which cache served it."""
+    told = text.render(audit(diverged("compact", ("compact",))), "builtin")
+    assert "pool.py:12  Pool.guarded  write  3        2        0       1 of 1  safe" in told
+    assert "pool.py:16  Pool.bare     write  2        2        0       none    unguarded" in told
+    assert "an answer from before is served by Pool.cached (tape 7 at the allocator level)" in " ".join(told.split())
+    assert "Pool.guarded without self.cached = None: killed after 4 tapes, 0.5 s: alias" in told
+
+
+def test_a_tape_that_no_site_explains_is_counted():
+    """A divergence is never passed over."""
+    told = text.render(audit(diverged("", ())), "builtin")
+    assert "1 more tapes diverge, and no site explains them" in told
+
+
+def test_annotations_are_escaped_for_github():
+    """One line a site that is not safe, an error if it is unguarded; no text ends a line or a property early."""
+    lines = text.for_github(audit(diverged("compact", ("compact",))), "a,b:c/")
+    assert lines == [
+        "::error file=a%2Cb%3Ac/pool.py,line=16,title=staleloc: unguarded::Pool.bare changes the mapping: an answer "
+        "from before is served by Pool.cached (tape 7 at the allocator level)"
+    ]
+
+
+def test_the_records_are_json_and_name_every_site():
+    """JSON has all that was found; SARIF a result for each site that is not safe, with its place in the repository."""
+    it = audit(diverged("compact", ("compact",)))
+    told = json.loads(json.dumps(record.to_json(it, "builtin")))
+    assert [site["verdict"] for site in told["sites"] if "verdict" in site] == ["safe", "unguarded"]
+    assert told["guards"][0]["outcome"] == "killed"
+    log = json.loads(json.dumps(record.to_sarif(it, "python/")))
+    (result,) = log["runs"][0]["results"]
+    assert result["level"] == "error"
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("python/pool.py", 16)
+
+
+def test_every_known_equivalent_is_a_guard_that_is_there():
+    """An entry for what the source no longer has would hide a new guard of that name."""
+    names = {change.name for change in changes_of(map_of(read_program(read_tree(builtin_root(), ""))))}
+    assert {change for family, change in equivalents() if family == "builtin"} <= names
+    assert all(why and "\n" not in why for why in equivalents().values())
