@@ -203,7 +203,13 @@ def _of_program(
     """A call of the program's own functions, or of such as are not here."""
     callees = reader.resolver.callees(node.func, receiver)
     if not receiver.classes and isinstance(node.func, ast.Attribute):
-        callees = _fitting(callees, given, named)
+        callees = [it for it in callees if _fits(it, given, named)]
+    is_given = any(value.table for _, value in (*given, *named))
+    if is_given:
+        # One that calls its parameter by the name of the mapping is meant, and no other of the same name.
+        callees = [it for it in callees if TABLE_NAME in it.params] or callees
+        if not callees:
+            reader.facts.missing.add(_name_of(node.func))
     spot = reader.spot(node)
     bound = {callee: _bound(callee, given, named) for callee in callees}
     for callee in callees:
@@ -212,7 +218,7 @@ def _of_program(
             reader.facts.give(callee, name, value)
             if (callee, name) in reader.facts.fills:
                 reader.keep(value, Value(answer=True), node, fill=True)
-    if any(value.table for _, value in (*given, *named)):
+    if is_given:
         names = sorted({it.name for it in callees})
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
         reader.site("hand-out", node, f"to {', '.join(names[:2])}{more}" if names else "to code that is not here")
@@ -224,15 +230,14 @@ def _of_program(
     return reader.resolver.given_back(callees, bound, of_self)
 
 
-def _fitting(callees: list[Function], given: list[tuple[str, Value]], named: list[tuple[str, Value]]) -> list[Function]:
-    """Of methods that share no more than a name, those that can be called like that.
+def _fits(callee: Function, given: list[tuple[str, Value]], named: list[tuple[str, Value]]) -> bool:
+    """Whether a method that shares no more than a name with the one called can be called like that."""
+    return len(given) <= len(callee.params) and all(name in callee.params for name, _ in named)
 
-    If one of them calls its parameter by the name of the mapping, it is no other that is given the mapping.
-    """
-    fitting = [it for it in callees if len(given) <= len(it.params) and all(name in it.params for name, _ in named)]
-    if any(value.table for _, value in (*given, *named)):
-        return [it for it in fitting if TABLE_NAME in it.params] or fitting
-    return fitting
+
+def _name_of(func: ast.expr) -> str:
+    func = func.value if isinstance(func, ast.Subscript) else func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _bound(callee: Function, given: list[tuple[str, Value]], named: list[tuple[str, Value]]) -> dict[str, Value]:
@@ -245,8 +250,7 @@ def _made(
     reader: Expressions, node: ast.Call, given: list[tuple[str, Value]], named: list[tuple[str, Value]]
 ) -> Value | None:
     """An object, if the call makes one; its fields keep what they are given."""
-    func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    name = _name_of(node.func)
     if not reader.program.is_class(name):
         return None
     fields = reader.program.fields(name)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staleloc.sim.audit.found import Spot
 from staleloc.sim.audit.sites import Map
+from staleloc.sim.audit.spots import Spot
 
 __all__ = ["Change", "Dropped", "changes_of"]
 

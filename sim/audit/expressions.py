@@ -6,9 +6,10 @@ import ast
 from dataclasses import replace
 
 from staleloc.sim.audit.calling import read_call
-from staleloc.sim.audit.found import Kind, Log, Spot, Store, text_of
+from staleloc.sim.audit.found import Kind, Log, Store
 from staleloc.sim.audit.program import Function, Program
 from staleloc.sim.audit.resolve import Resolver
+from staleloc.sim.audit.spots import Spot, text_of
 from staleloc.sim.audit.values import NEUTRAL, NOTHING, Facts, Place, Value, element, is_constant, join, part_of
 
 __all__ = ["Expressions"]
@@ -33,8 +34,12 @@ class Expressions:
 
     def spot(self, node: ast.AST) -> Spot:
         """Where a node stands."""
-        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        return Spot(self.function.module.source.path, line, column, self.function.name, text_of(node))
+        known = self.facts.spots.get(node)
+        if known is None:
+            line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+            known = Spot(self.function.module.source.path, line, column, self.function.name, text_of(node))
+            self.facts.spots[node] = known
+        return known
 
     def site(self, kind: Kind, node: ast.AST, detail: str = "") -> None:
         """The mapping is changed or handed out here."""

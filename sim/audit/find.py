@@ -67,6 +67,7 @@ class _Reader:
         self._program = Program()
         self._facts = Facts()
         self._words: set[str] = {TABLE_NAME}
+        self._sought: set[str] = set()
         self._read: set[Function] = set()
 
     def take(self, found: Source | Unread) -> None:
@@ -118,10 +119,12 @@ class _Reader:
     def _parse(self) -> bool:
         """Parse the files that have become of interest."""
         words = self._leading()
+        fresh = None if words is None else [word for word in words if word not in self._sought]
+        self._sought.update(words or ())
         still: list[Source] = []
         before = len(self._program.modules)
         for source in self._waiting:
-            if words is not None and not any(word in source.text for word in words):
+            if fresh is not None and not any(word in source.text for word in fresh):
                 still.append(source)
                 continue
             module = parse(source)
@@ -140,7 +143,8 @@ class _Reader:
         given = {name for _, name in self._facts.params}
         words = self._words - TENSOR_METHODS - given
         telling = {word for word in words if word not in _TELLING and any(part in word for part in _TELLING)}
-        return sorted(word for word in names | telling if len(word) > 3)
+        missing = {f"def {name}(" for name in self._facts.missing if name not in TENSOR_METHODS and len(name) > 3}
+        return sorted({word for word in names | telling if len(word) > 3} | missing)
 
 
 def _called(function: Function) -> str:

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 from typing import Literal
 
 from staleloc.sim.audit.program import Function
+from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.values import Place
 
-__all__ = ["Kind", "Log", "Spot", "Store", "text_of"]
-
-_MAX_TEXT = 160
+__all__ = ["Kind", "Log", "Store"]
 
 Kind = Literal["write", "fill", "replace", "alias", "hand-out"]
 """What is done with the mapping: entries written; all of a part set to one value; another tensor put in its place;
 memory of it kept under another name; memory of it given to other code."""
-
-
-@dataclass(frozen=True, order=True)
-class Spot:
-    """A place in a source.
-
-    Attributes:
-        path: of the file, relative to the folder read.
-        line: from 1.
-        function: qualified name.
-        text: the statement or call, on one line.
-    """
-
-    path: str
-    line: int
-    column: int
-    function: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -53,9 +33,3 @@ class Log:
     stores: list[Store] = field(default_factory=list)
     calls: list[tuple[Function, Function, Spot]] = field(default_factory=list)
     memoised: list[tuple[Function, Spot]] = field(default_factory=list)
-
-
-def text_of(node: ast.AST) -> str:
-    """A statement or expression on one line, cut if it is long."""
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from staleloc.sim.audit.sources import Source, Unread
@@ -134,7 +134,11 @@ def _function(
 
 
 def _words(node: ast.AST) -> Iterator[str]:
-    for it in ast.walk(node):
+    """Names in a body. That of a class or a module is without its functions, which are read by themselves."""
+    outer = isinstance(node, ast.ClassDef | ast.Module)
+    todo = [node]
+    while todo:
+        it = todo.pop()
         if isinstance(it, ast.Name):
             yield it.id
         elif isinstance(it, ast.Attribute):
@@ -143,6 +147,8 @@ def _words(node: ast.AST) -> Iterator[str]:
             yield it.arg
         elif isinstance(it, ast.Constant) and isinstance(it.value, str) and it.value.isidentifier():
             yield it.value
+        if it is node or not (outer and isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)):
+            todo += ast.iter_child_nodes(it)
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
@@ -170,9 +176,14 @@ class Program:
         self._below: dict[str, set[str]] = {}
         self._methods: dict[str, list[Function]] = {}
         self._functions: dict[str, list[Function]] = {}
+        self._known_lines: dict[tuple[str, bool], list[str]] = {}
+        self._known_methods: dict[tuple[str, str, bool], list[Function]] = {}
+        self._known_names: dict[ast.AST, frozenset[str]] = {}
 
     def add(self, module: Module) -> None:
         """One more module."""
+        for known_before in (self._known_lines, self._known_methods, self._known_names):
+            known_before.clear()
         self.modules[module.source.path] = module
         for known in module.classes:
             self._classes.setdefault(known.name, []).append(known)
@@ -187,29 +198,40 @@ class Program:
     def is_class(self, name: str) -> bool:
         return name in self._classes
 
+    def classes_in(self, annotation: ast.expr) -> frozenset[str]:
+        """Classes of the program that an annotation names."""
+        if annotation not in self._known_names:
+            self._known_names[annotation] = frozenset(filter(self.is_class, _names_in(annotation)))
+        return self._known_names[annotation]
+
     def fields(self, name: str) -> tuple[str, ...] | None:
         """Fields, in order, of a class that takes them as its arguments; None if it has a constructor of its own."""
-        lines = self._lines(name, self._up)
+        lines = self._lines(name, up=True)
         if any("__init__" in known.methods for it in lines for known in self._classes.get(it, ())):
             return None
         return tuple(fld for it in reversed(lines) for known in self._classes.get(it, ()) for fld in known.fields)
 
     def family(self, name: str) -> list[str]:
         """A class, those it comes from, and those that come from it: the nearest first."""
-        above = self._lines(name, self._up)
-        return above + [it for it in self._lines(name, self._down) if it not in above]
+        above = self._lines(name, up=True)
+        return above + [it for it in self._lines(name, up=False) if it not in above]
 
     def methods(self, owner: str, name: str, *, of_super: bool = False) -> list[Function]:
         """What ``x.name`` may be for an `owner` x: its own or the nearest inherited one, and what overrides that."""
-        above = self._lines(owner, self._up)[of_super:]
-        found = [known.methods[name] for it in above for known in self._classes.get(it, ()) if name in known.methods]
-        nearest = found[:1]
+        key = owner, name, of_super
+        if key not in self._known_methods:
+            self._known_methods[key] = self._find_methods(owner, name, of_super)
+        return self._known_methods[key]
+
+    def _find_methods(self, owner: str, name: str, of_super: bool) -> list[Function]:
+        above = self._lines(owner, up=True)[of_super:]
+        nearest = self._in_classes(above, name)[:1]
         if of_super:
             return nearest
-        below = [it for it in self._lines(owner, self._down) if it not in above]
-        return nearest + [
-            known.methods[name] for it in below for known in self._classes.get(it, ()) if name in known.methods
-        ]
+        return nearest + self._in_classes([it for it in self._lines(owner, up=False) if it not in above], name)
+
+    def _in_classes(self, owners: list[str], name: str) -> list[Function]:
+        return [known.methods[name] for it in owners for known in self._classes.get(it, ()) if name in known.methods]
 
     def anywhere(self, name: str) -> list[Function]:
         """Every method of this name, or none if there are too many to mean something."""
@@ -221,19 +243,29 @@ class Program:
         found = self._functions.get(name, [])
         return [it for it in found if it.module is near] or found[:_MAX_MEANT]
 
-    def _up(self, name: str) -> list[str]:
+    def _lines(self, name: str, *, up: bool) -> list[str]:
+        """A class and all above it, or all below it, the nearest first."""
+        known = self._known_lines.get((name, up))
+        if known is None:
+            seen: dict[str, None] = {}
+            todo = [name]
+            while todo:
+                current = todo.pop(0)
+                if current and current not in seen:
+                    seen[current] = None
+                    todo += self._bases(current) if up else sorted(self._below.get(current, ()))
+            known = self._known_lines[name, up] = list(seen)
+        return known
+
+    def _bases(self, name: str) -> list[str]:
         return [base for known in self._classes.get(name, ()) for base in known.bases]
 
-    def _down(self, name: str) -> list[str]:
-        return sorted(self._below.get(name, ()))
 
-    @staticmethod
-    def _lines(name: str, step: Callable[[str], list[str]]) -> list[str]:
-        seen: dict[str, None] = {}
-        todo = [name]
-        while todo:
-            current = todo.pop(0)
-            if current and current not in seen:
-                seen[current] = None
-                todo += step(current)
-        return list(seen)
+def _names_in(node: ast.AST) -> Iterator[str]:
+    for it in ast.walk(node):
+        if isinstance(it, ast.Constant) and isinstance(it.value, str):
+            yield it.value.rpartition(".")[2]
+        elif isinstance(it, ast.Attribute):
+            yield it.attr
+        elif isinstance(it, ast.Name):
+            yield it.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staleloc.sim.audit.found import Spot
+from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.verdicts import Audit, Row, equivalents
 from staleloc.sim.finding import our_version
 from staleloc.sim.wire import divergence_to_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from staleloc.sim.audit.calls import TENSOR_METHODS
@@ -23,18 +23,7 @@ class Resolver:
 
     def annotated(self, node: ast.expr | None) -> frozenset[str]:
         """Classes of the program that an annotation names."""
-        return frozenset(self._names(node)) if node is not None else frozenset()
-
-    def _names(self, node: ast.AST) -> Iterator[str]:
-        for it in ast.walk(node):
-            if isinstance(it, ast.Constant) and isinstance(it.value, str):
-                name = it.value.rpartition(".")[2]
-            elif isinstance(it, ast.Attribute):
-                name = it.attr
-            else:
-                name = it.id if isinstance(it, ast.Name) else ""
-            if self.program.is_class(name):
-                yield name
+        return frozenset() if node is None else self.program.classes_in(node)
 
     def callees(self, func: ast.expr, receiver: Value) -> list[Function]:
         """Functions that a call of `func` may reach; `receiver` is what ``x`` is in ``x.name(...)``."""
@@ -79,7 +68,9 @@ class Resolver:
         if not sure:
             items = value.items if all(it.items for it in values) else ()
             table = bool(values) and all(it.table for it in values)
-            answer = bool(values) and all(it.answer for it in values)
+            # Engines have pools that translate in another way under the same name: it is a translation all the same.
+            enough = any if any(word in _last(it) for it in asked for word in ("translate", "swa")) else all
+            answer = bool(values) and enough(it.answer for it in values)
             value = Value(table, answer, classes=value.classes, items=items)
         return replace(value, classes=value.classes | classes)
 
@@ -104,7 +95,11 @@ class Resolver:
 def _telling(callees: Sequence[Function]) -> list[Function]:
     """Those that say themselves what a method of their name gives back: not abstract, not handing the question on."""
     real = [it for it in callees if not _is_abstract(it)]
-    return [it for it in real if it.name.rpartition(".")[2] not in it.words] or real
+    return [it for it in real if _last(it) not in it.words] or real
+
+
+def _last(function: Function) -> str:
+    return function.name.rpartition(".")[2]
 
 
 def _is_abstract(function: Function) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from staleloc.sim.audit.find import Reading
-from staleloc.sim.audit.found import Kind, Spot
+from staleloc.sim.audit.found import Kind
 from staleloc.sim.audit.program import Function
 from staleloc.sim.audit.sources import Unread
+from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.values import Place
 
 __all__ = ["CHANGES", "Cache", "Guard", "Map", "Site", "map_of"]

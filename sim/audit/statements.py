@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from staleloc.sim.audit.expressions import Expressions
-from staleloc.sim.audit.found import Log, Spot, Store
+from staleloc.sim.audit.found import Log, Store
 from staleloc.sim.audit.program import Function, Program
+from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.values import NOTHING, TABLE_NAME, Facts, Place, Value, element, join, part_of
 
 __all__ = ["Statements"]

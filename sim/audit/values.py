@@ -10,6 +10,7 @@ from functools import reduce
 from typing import TypeVar
 
 from staleloc.sim.audit.program import Function
+from staleloc.sim.audit.spots import Spot
 
 __all__ = ["NEUTRAL", "NOTHING", "TABLE_NAME", "Facts", "Place", "Value", "element", "is_constant", "join", "part_of"]
 
@@ -127,6 +128,8 @@ class Facts:
         params: what a function is given.
         returns: what it gives back.
         fills: parameters that a function writes answers into.
+        missing: functions that are given the mapping and were not met so far.
+        spots: where nodes stand; to write them out takes time.
         stores: for each attribute how often an answer, the table or something else was kept under its name.
     """
 
@@ -137,6 +140,8 @@ class Facts:
     stores: dict[str, Counter[str]] = field(default_factory=dict)
     table_names: set[str] = field(default_factory=lambda: {TABLE_NAME})
     answer_names: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    spots: dict[ast.AST, Spot] = field(default_factory=dict)
     changed: bool = False
 
     def keep(self, place: Place, value: Value) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from staleloc.sim.audit.changes import Change
-from staleloc.sim.audit.found import Spot, text_of
 from staleloc.sim.audit.notes import NAME
 from staleloc.sim.audit.sites import Map
+from staleloc.sim.audit.spots import Spot, text_of
 
 __all__ = ["Hook", "Weaver", "hooks_of"]
 

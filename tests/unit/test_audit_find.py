@@ -75,10 +75,7 @@ def method(body: str) -> str:
         ("table = pool.full_to_swa_index_mapping\ntable[locs] = slots", "write"),
         ("table = pool.full_to_swa_index_mapping if slots else None\nif table is not None: table[locs] = 0", "write"),
         ("for table in (pool.full_to_swa_index_mapping,):\n    table[locs] = slots", "write"),
-        (
         ("with slots as it:\n    try:\n        pool.full_to_swa_index_mapping[it] = 0\n    finally: 0", "write"),
-            "write",
-        ),
         ("(lambda table=0: pool.full_to_swa_index_mapping.fill_(0))()", "fill"),
         ("[pool.full_to_swa_index_mapping.fill_(it) for it in slots]", "fill"),
         ("def inner(table=1):\n    pool.full_to_swa_index_mapping[locs] = slots\ninner()", "write"),
