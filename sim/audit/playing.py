@@ -35,7 +35,10 @@ from staleloc.sim.wire import divergence_to_json
 
 __all__ = ["SCOPES", "main"]
 
-SCOPES = tuple(Scope(level) for level in LEVELS) + tuple(Scope(LEVELS[-1], (name,)) for name in FEATURES)
+SCOPES = (
+    *(Scope(level) for level in LEVELS),
+    *(Scope(LEVELS[-1], names) for count in (1, 2) for names in itertools.combinations(FEATURES, count)),
+)
 """Everything a target may be driven at, one after the other."""
 
 MAX_DIVERGED = 20
@@ -86,9 +89,10 @@ def _load(name: str, transform: Callable[[str, str], str]) -> Any:
 
 
 def _drawn(target: Any, name: str) -> dict[int, list[Profile]]:
-    """Number of a scope -> the profiles it draws from, if any."""
+    """Number of a scope that the target has -> the profiles it draws from."""
     profiles = select_profiles(target.profiles, parse(name))
-    return {number: drawn for number, scope in enumerate(SCOPES) if (drawn := scope.of(profiles))}
+    had = {(it.level, it.features) for it in profiles}
+    return {number: it.of(profiles) for number, it in enumerate(SCOPES) if (it.level, it.features) in had}
 
 
 def _one(target: Any, seed: int, profiles: list[Profile], index: int) -> tuple[Tape, Verdict]:

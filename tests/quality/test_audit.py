@@ -1,0 +1,40 @@
+"""The audit of the embedded target: every site is safe, and every invalidation is missed when it is taken away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from staleloc.sim.audit.verdicts import equivalents
+
+COMMAND = [sys.executable, "-m", "staleloc.sim", "audit"]
+
+
+def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
+    """Each site was reached with answers alive; without any invalidation but the known ones a tape diverges."""
+    file = tmp_path / "audit.json"
+    done = subprocess.run(
+        [*COMMAND, "--rounds", "4", "--strict", "--json", str(file)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(file.read_text())
+    assert [site["verdict"] for site in told["sites"] if "verdict" in site] == ["safe"] * 6
+    assert not told["unread"]
+    outcomes = {f"{it['spot']['function']} without {it['spot']['text']}": it["outcome"] for it in told["guards"]}
+    known = {change for family, change in equivalents() if family == "builtin"}
+    assert {name for name, outcome in outcomes.items() if outcome == "killed"} == outcomes.keys() - known
+    assert {outcomes[name] for name in known} <= {"survived", "never needed"}
+    assert not (tmp_path / "staleloc-tapes").exists()
+
+
+def test_one_policy_has_its_own_audit(tmp_path: Path) -> None:
+    """A policy that caches nothing leaves nothing to prove: no site of it is called safe."""
+    done = subprocess.run(
+        [*COMMAND, "--target", "builtin:uncached", "--rounds", "1", "--strict", "--github"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert " safe" not in done.stdout.replace("staleloc: ", "").split("guards, each")[0]
+    assert "::warning file=swa.py,line=" in done.stdout
