@@ -1,4 +1,5 @@
-"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``.
+"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
+``audit``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 usage, target could not be loaded, tape does not fit the target,
 or interrupted with nothing found yet. An error is one line on standard error. Heavy modules are imported by the

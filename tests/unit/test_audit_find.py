@@ -337,7 +337,8 @@ def test_the_builtin_target_has_the_sites_that_a_reader_finds():
         ("SwaAllocator._unmap", "write"),
     ]
     dropped = {"FirstLayer.cached_loc", "Memo._answer", "SideChannel.swa_loc"}
-    assert all({guard.cache for guard in it.guards} == dropped and not it.open for it in sites)
+    assert all({guard.cache for guard in it.guards} == dropped for it in sites)
+    assert [it.spot.function for it in sites if it.open] == ["KvPool.register_mapping"]
 
 
 def test_the_builtin_target_has_the_caches_that_a_reader_finds():
