@@ -194,12 +194,17 @@ def prove(
                 "line": spot.line,
                 "column": spot.column,
                 "tapes": reached.needing[number][:MAX_TRIED],
-                "fresh": 0 if change.name in known else fresh,
+                "fresh": fresh if change.name not in known and _was_exposed(change, reached) else 0,
             }
         )
     limit = START_SECONDS + GRACE_SECONDS * len(changes)
     accounts = _run([job for job in jobs if job["changes"]], limit)
     return [Proof.of(accounts[number % budget.workers][number // budget.workers]) for number in range(len(changes))]
+
+
+def _was_exposed(change: Change, reached: Reach) -> bool:
+    """Whether any of its sites was exposed to any of its caches: without that, new tapes would be in vain, too."""
+    return any(reached.exposed[site][cache] for site in change.sites for cache in change.caches)
 
 
 def _run(jobs: Sequence[dict[str, Any]], limit: float) -> list[Any]:

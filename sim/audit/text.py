@@ -21,7 +21,7 @@ def render(audit: Audit, family: str) -> str:
     lines = [
         f"{audit.target}: {len(audit.rows)} places change the mapping, {len(found.caches)} keep a translation "
         f"({found.parsed} of {found.files} files read closely)",
-        f"{reach.tapes} tapes at {', '.join(str(it) for it in reach.scopes)}",
+        *textwrap.wrap(f"{reach.tapes} tapes at {', '.join(str(it) for it in reach.scopes)}", _WIDTH),
         "",
         *_table(audit),
         "",
