@@ -128,6 +128,18 @@ class _Ways:
             for spot in cache.dropped:
                 self._drops[self._functions[spot.path, spot.function]].setdefault(cache.name, spot)
         self._known: dict[Function, dict[str, Spot]] = {}
+        self._changing = self._leading_to(spot for (kind, spot) in reading.log.sites if kind in CHANGES)
+
+    def _leading_to(self, spots: Iterable[Spot]) -> set[Function]:
+        """Functions that change the mapping themselves, or by calls."""
+        todo = [self._functions[spot.path, spot.function] for spot in spots]
+        seen: set[Function] = set()
+        while todo:
+            function = todo.pop()
+            if function not in seen:
+                seen.add(function)
+                todo += self._callers[function]
+        return seen
 
     def of(self, spot: Spot) -> tuple[tuple[Guard, ...], tuple[str, ...]]:
         """The guards of a site, and the functions from which it is reached without one."""
@@ -158,6 +170,8 @@ class _Ways:
             self._known[function] = dict(self._drops[function])
             if depth < _DEPTH:
                 for callee, spot in self._calls[function]:
+                    if callee in self._changing:
+                        continue  # an eviction, for instance, drops what it takes: it is no invalidation
                     for cache in self._dropped_in(callee, depth + 1):
                         self._known[function].setdefault(cache, spot)
         return self._known[function]

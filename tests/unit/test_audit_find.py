@@ -325,6 +325,27 @@ def test_guards_are_found_on_the_way_to_a_site():
     assert site.open == ("Allocator.compact",)
 
 
+def test_what_changes_the_mapping_itself_is_no_invalidation():
+    """An eviction on the way to a site drops what it takes, and guards nothing."""
+    source = """
+    class Allocator:
+        def __init__(self, pool: Pool):
+            self.pool = pool
+            self.full_to_swa_index_mapping = pool.full_to_swa_index_mapping
+
+        def evict(self, locs):
+            self.full_to_swa_index_mapping[locs] = 0
+            self.pool.invalidate()
+
+        def alloc(self, locs, slots):
+            self.evict(locs)
+            self.full_to_swa_index_mapping[locs] = slots
+    """
+    sites = {it.spot.function: it for it in found(POOL, source).sites if it.changes}
+    assert [it.spot.function for it in sites["Allocator.evict"].guards] == ["Allocator.evict"]
+    assert (sites["Allocator.alloc"].guards, sites["Allocator.alloc"].open) == ((), ("Allocator.alloc",))
+
+
 def test_the_builtin_target_has_the_sites_that_a_reader_finds():
     """All of them, and no other; each with the caches that its way drops."""
     sites = [it for it in map_of(read_program(read_tree(builtin_root(), ""))).sites if it.changes]
