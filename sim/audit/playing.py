@@ -23,6 +23,7 @@ from staleloc.sim.audit.changes import Dropped
 from staleloc.sim.audit.notes import Notes, install
 from staleloc.sim.audit.weave import Hook, Weaver
 from staleloc.sim.choices import seeded
+from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.mutate import load_changed
@@ -170,10 +171,6 @@ def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
     return [_forked(partial(_try, job, change)) for change in job["changes"]]
 
 
-_NO_PROOF = frozenset({"crash", "hang", "leak", "over-admission", "starvation"})
-"""Classes that say that a statement was missed, but not that an answer outlived its mapping."""
-
-
 def _try(job: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     dropped = Dropped(change["module"], change["line"], change["column"])
@@ -189,11 +186,16 @@ def _try(job: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
             break
         tapes += 1
         _, verdict = _one(target, job["seed"], scopes[number], index)
-        if verdict.divergence is not None and verdict.divergence.kind not in _NO_PROOF:
+        if verdict.divergence is not None and _is_stale(verdict.divergence):
             found = {"scope": number, "tape": index, "divergence": divergence_to_json(verdict.divergence)}
             return {"outcome": "killed", "tapes": tapes, "seconds": time.monotonic() - started, **found}
     outcome = "survived" if tapes else "never needed"
     return {"outcome": outcome, "tapes": tapes, "seconds": time.monotonic() - started}
+
+
+def _is_stale(divergence: Divergence) -> bool:
+    """Whether it says that an answer outlived its mapping. Another one says only that a statement was missed."""
+    return divergence.kind == "stale-translation" or divergence.stale_at is not None
 
 
 def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
