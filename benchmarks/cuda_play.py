@@ -28,10 +28,10 @@ from staleloc.sim.targets.builtin import BuiltinEngine
 
 CLEAN = "clean"
 
-NAMES = [CLEAN, *(name for name, it in MUTANTS.items() if (it.target, it.features) == ("builtin", ("graphs",)))]
-"""What is played: the target as it is, and with each mutant of captured graphs."""
+NAMES = [CLEAN, *(name for name, it in MUTANTS.items() if it.target == "builtin" and "graphs" in it.features)]
+"""What is played: the target as it is, and with each mutant of captured graphs, speculative decode's included."""
 
-_NOTED = ("capture", "replay", "draft")
+_NOTED = ("capture", "replay", "draft", "replay_draft")
 """Calls after which the target is asked where it wrote."""
 
 
@@ -88,7 +88,7 @@ def target_of(name: str) -> tuple[Any, tuple[Profile, ...]]:
     """A target and the profiles its tapes are drawn from."""
     if name == CLEAN:
         target = BuiltinEngine()
-        return target, tuple(it for it in target.profiles if it.features == ("graphs",))
+        return target, tuple(it for it in target.profiles if "graphs" in it.features)
     mutated: Any = load_builtin(MUTANTS[name])
     return mutated, MUTANTS[name].profiles(mutated.profiles)
 
@@ -106,9 +106,10 @@ def tape_of(index: int, seed: int) -> Tape:
 def play(tape: Tape, name: str, device: str) -> Played:
     """Play a tape on a device."""
     target, profiles = target_of(name)
+    profile = next(it for it in profiles if it.features == tape.config.features)
     recording = Recording(target, len(tape.config.layers))
     with torch.device(device):
-        verdict = play_tape(tape, recording, profiles[0])
+        verdict = play_tape(tape, recording, profile)
         contents = (
             [] if verdict.divergence else [rows_of(target, tape, layer) for layer in range(len(tape.config.layers))]
         )
