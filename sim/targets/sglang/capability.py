@@ -10,7 +10,7 @@ from typing import Any
 from staleloc.sim.disagg.play import DISAGG_PLAY
 from staleloc.sim.engine.events import ENGINE_EVENTS
 from staleloc.sim.events import KINDS
-from staleloc.sim.speculative.play import SPEC_PLAY
+from staleloc.sim.speculative.events import SPEC_EVENTS
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.sglang import dsv4
 from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
@@ -197,7 +197,7 @@ def spec_profile(engine: Profile, root: Path) -> Profile | None:
         engine,
         features=("spec",),
         page_sizes=(1, 4, 64),
-        events=(frozenset(kind.kind for kind in SPEC_PLAY) - {"decode"}).difference(missing),
+        events=(engine.events | {event.kind for event in SPEC_EVENTS}) - {"decode"} - missing.keys(),
         missing=missing,
         spec_versions=(*(("v1",) if v1 else ()), "v2", *(("dflash",) if dflash else ())),
         spec_chains=("v2",) if "def get_alloc_len_per_decode(" in sizing.read_text(encoding="utf-8") else (),
