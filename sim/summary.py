@@ -10,6 +10,7 @@ from typing import Any
 from staleloc.sim.explain import fact, sentence
 from staleloc.sim.finding import Finding
 from staleloc.sim.report import columns
+from staleloc.sim.scenarios import lookalike
 from staleloc.sim.situations import possible
 from staleloc.sim.tape import to_json
 from staleloc.sim.targets.base import Profile
@@ -81,6 +82,8 @@ class Summary:
         """The summary in lines: what was found, how much was played, which situations were reached."""
         number = len(self.findings)
         bugs = f"{number} distinct finding{'s' * (number != 1)}" if number else "no divergence"
+        alike = [_alike(finding) for finding in self.findings]
+        bugs += f", {sum(map(bool, alike))} like a known scenario" if any(alike) else ""
         of = f"; {self.diverged} of {self.tapes} tapes diverged" if self.diverged else ""
         of += "; interrupted" if self.interrupted else ""
         defect = f" with mutant {self.mutant}" if self.mutant else ""
@@ -107,7 +110,14 @@ def _row(finding: Finding) -> tuple[str, ...]:
     tape = finding.tape
     length = f"{len(tape.events)} events"
     last = f"up to {tape.events[-1].kind}" if tape.events else ""
-    return f"tape {finding.origin.index}", finding.divergence.kind, tape.config.pool, length, last
+    return f"tape {finding.origin.index}", finding.divergence.kind, tape.config.pool, length, last, _alike(finding)
+
+
+def _alike(finding: Finding) -> str:
+    """The scenario that a finding looks like, if it diverges on this target."""
+    target = finding.origin.target
+    known = lookalike(finding.tape, finding.divergence, target)
+    return known.name if known is not None and target in known.diverges and finding.origin.mutant is None else ""
 
 
 def _divergence(finding: Finding) -> dict[str, Any]:

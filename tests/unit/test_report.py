@@ -15,6 +15,7 @@ from staleloc.sim.explain import fact, marks, sentence
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.keep import KeepError, check_file, check_folder, save
 from staleloc.sim.report import columns, render
+from staleloc.sim.scenarios import find_scenario
 from staleloc.sim.schema import summary_schema
 from staleloc.sim.situations import possible
 from staleloc.sim.summary import Summary
@@ -155,3 +156,14 @@ def test_the_summary_names_what_was_never_seen() -> None:
     assert " ".join(text[text.index("never seen") :].split()) == "never seen: " + ", ".join(
         name for name in SITUATIONS if name not in ("slot_reused", "exhausted")
     )
+
+
+def test_the_summary_tells_known_bugs_from_others() -> None:
+    """By the scenario that a finding looks like, and only on a target that has it."""
+    known = find_scenario("pr36739-second-group-end")
+    assert known is not None
+    found = replace(LEAK, kind=known.kind, what="")
+    alike = [Finding(Origin(target, seed=4, index=1), known.tape, found) for target in ("sglang==0.5.18", "builtin")]
+    text = summary(*alike, Finding(Origin("builtin:memo", seed=4, index=2), TAPE, LEAK)).text()
+    assert "3 distinct findings, 1 like a known scenario; 3 of 20 tapes diverged" in text
+    assert text.count(known.name) == 1
