@@ -14,6 +14,7 @@ from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import V_MARK, Batch, Profile, TargetError
 from staleloc.sim.targets.sglang.disagg_stand_ins import ANNOUNCED
 from staleloc.sim.targets.sglang.fetch import Release, resolve
+from staleloc.sim.targets.sglang.spec_stand_ins import SPEC_ANNOUNCED
 from staleloc.sim.targets.sglang.target import SglangTarget, load
 
 
@@ -26,8 +27,8 @@ def smoke(release: Release) -> dict[str, Any]:
             _life_of_a_request(target, profile, page_size)
     return {
         "profiles": {profile.pool: _facts(profile) for profile in profiles},
-        # What stands around a decode node is announced as well, and is not the pools'.
-        "replacements": sorted({leaf.attribute for leaf in target.replacements if leaf not in ANNOUNCED}),
+        # What stands around a decode node and around drafts is announced as well, and is not the pools'.
+        "replacements": sorted({leaf.attribute for leaf in set(target.replacements) - {*ANNOUNCED, *SPEC_ANNOUNCED}}),
     }
 
 
