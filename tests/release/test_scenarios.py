@@ -16,7 +16,7 @@ from staleloc.sim.scenarios import Scenario, scenarios
 from staleloc.sim.tape import Tape, loads
 from staleloc.sim.targets.sglang.fetch import Release
 
-TIMES = 20 if os.environ.get("STALELOC_LONG") else 8
+TIMES = 20 if os.environ.get("STALELOC_LONG") else 4
 
 SCENARIOS: dict[str, Tape] = {
     entry.name.removesuffix(".json"): loads(entry.read_text(encoding="utf-8"), entry.name)
@@ -41,7 +41,7 @@ TARGETS = sorted({target for name in SCENARIOS for target in told(name, "diverge
 def test_scenarios_tell_buggy_releases_from_fixed_ones(target: str, available: Callable[[str], Release]) -> None:
     """On each target, every scenario that names it gives the verdict it says, each time it is played.
 
-    Eight times, or twenty with STALELOC_LONG=1.
+    Four times, or twenty with STALELOC_LONG=1.
     """
     if target != "builtin":
         available(target)
