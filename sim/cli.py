@@ -21,13 +21,12 @@ from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.cli_audit import audit
 from staleloc.sim.cli_matrix import matrix
 from staleloc.sim.cli_targets import mutants, scenarios, targets
-from staleloc.sim.cli_text import help_alone, say, warn
+from staleloc.sim.cli_text import MAX_SEED, help_alone, say, warn
 
 __all__ = ["cli", "main"]
 
 DEFAULT_SECONDS = 30.0
 
-MAX_SEED = 2**64 - 1
 
 _LEVEL_HELP = (
     "Single calls of the cache's API, or whole requests with a prefix tree and a host tier.  "

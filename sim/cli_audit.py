@@ -8,13 +8,11 @@ from pathlib import Path
 
 import click
 
-from staleloc.sim.cli_text import say, warn
+from staleloc.sim.cli_text import MAX_SEED, say, warn
 
 __all__ = ["audit"]
 
 DEFAULT_SECONDS = 20.0
-
-MAX_SEED = 2**64 - 1
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

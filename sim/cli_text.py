@@ -1,4 +1,4 @@
-"""Standard output and standard error of the commands."""
+"""What commands share: their output, and the range of seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import sys
 
 import click
 
-__all__ = ["help_alone", "say", "warn"]
+__all__ = ["MAX_SEED", "help_alone", "say", "warn"]
+
+MAX_SEED = 2**64 - 1
+"""The largest seed that commands take."""
 
 
 def say(text: str, newline: bool = True) -> None:

@@ -92,7 +92,7 @@ class Summary:
             f"{self.tapes} tapes, {self.events} events, {self.events_per_second:.0f} events/s, {self.seconds:.1f} s",
         ]
         if len(self.findings) > 1:
-            lines += columns([_row(finding) for finding in self.findings])
+            lines += columns([_row(*it) for it in zip(self.findings, alike, strict=True)])
         reachable = possible(self.profiles)
         seen = [name for name in reachable if self.seen.get(name)]
         never = [name for name in reachable if name not in seen]
@@ -106,11 +106,11 @@ class Summary:
         return "\n".join(lines) + "\n"
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def _row(finding: Finding, alike: str) -> tuple[str, ...]:
     tape = finding.tape
     length = f"{len(tape.events)} events"
     last = f"up to {tape.events[-1].kind}" if tape.events else ""
-    return f"tape {finding.origin.index}", finding.divergence.kind, tape.config.pool, length, last, _alike(finding)
+    return f"tape {finding.origin.index}", finding.divergence.kind, tape.config.pool, length, last, alike
 
 
 def _alike(finding: Finding) -> str:

@@ -12,11 +12,12 @@ from staleloc.models.disaggregation import Load, Room, Tokens
 from staleloc.models.radix import found_whole
 from staleloc.sim.disagg.locks import Pins
 from staleloc.sim.disagg.step import Before, DisaggStep, locks_seen, room_of
+from staleloc.sim.divergence import Divergence
 
-__all__ = ["Fault", "earlier", "round_faults"]
+__all__ = ["earlier", "round_fault"]
 
 
-class Fault(NamedTuple):
+class _Fault(NamedTuple):
     """A request that was let in and does not fit, or the other way round; `kind` is the divergence's class."""
 
     kind: str
@@ -24,7 +25,15 @@ class Fault(NamedTuple):
     why: str = ""
 
 
-def round_faults(step: DisaggStep) -> Iterator[Fault]:
+def round_fault(step: DisaggStep, kind: str) -> Divergence | None:
+    """The first fault of this kind, which is its check's name, too."""
+    for fault in _round_faults(step):
+        if fault.kind == kind:
+            return step.diverges(kind, kind, fault.what, fault.why)
+    return None
+
+
+def _round_faults(step: DisaggStep) -> Iterator[_Fault]:
     """Every fault of the step's round, if it was one, in the order of the requests."""
     if step.asked is not None:
         yield from _enqueued(step, step.asked)
@@ -40,25 +49,25 @@ def round_faults(step: DisaggStep) -> Iterator[Fault]:
         yield from _resumed(step, step.resumed)
 
 
-def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[Fault]:
+def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
     config = step.world.config
     rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
     if step.accepted == rejects:
         kind = "over-admission" if step.accepted else "starvation"
         fits = "does not fit" if rejects else "fits"
-        yield Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
 
 
-def _overtaken(step: DisaggStep, came: list[int]) -> Iterator[Fault]:
+def _overtaken(step: DisaggStep, came: list[int]) -> Iterator[_Fault]:
     """Who came first and still waits: a queue stops at the first request that does not fit (``pop_preallocated`` and
     ``resume_retracted_reqs``), or those who need much would wait for ever."""
     waits = next((number for number in step.queue[: len(came)] if number not in came), None)
     if waits is not None:
         ahead = next(number for number in reversed(step.queue) if number in came)
-        yield Fault("starvation", f"request {ahead} was let in before request {waits}, which came first")
+        yield _Fault("starvation", f"request {ahead} was let in before request {waits}, which came first")
 
 
-def _preallocated(step: DisaggStep) -> Iterator[Fault]:
+def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
     assert step.before is not None
     assert step.round is not None
     world = step.world
@@ -72,14 +81,14 @@ def _preallocated(step: DisaggStep) -> Iterator[Fault]:
             return  # whose lock pins the SWA slots cannot be told
         asked, left = replay.offers(job, item.cached, locked)
         if not world.accounts.fits(asked, left):
-            yield Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
+            yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
         replay.admit(job, item.cached, locked)
     for number in step.round.failed:
-        yield Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+        yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
     yield from _kept_waiting(step, replay)
 
 
-def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[Fault]:
+def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[_Fault]:
     """The front of the queue fits, without what the tree has of its prompt or with it."""
     world = step.world
     for job, number in zip(world.at(Stage.QUEUED)[:1], world.queues[Stage.QUEUED], strict=False):
@@ -87,7 +96,7 @@ def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[Fault]:
             asked, left = replay.offers(job, cached, locked)
             if world.accounts.fits(asked, left):
                 having = f", {cached} tokens of it cached" if cached else ""
-                yield Fault("starvation", f"request {number} waits{having}: {_needs(asked, left)}")
+                yield _Fault("starvation", f"request {number} waits{having}: {_needs(asked, left)}")
                 return
 
 
@@ -104,7 +113,7 @@ def _in_the_tree(step: DisaggStep, job: DecodeRequest) -> tuple[int, Tokens]:
     return found, Tokens(full, sum(count for node, count in path if views[node.node].swa_locks <= 0))
 
 
-def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:
+def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[_Fault]:
     assert step.before is not None
     world = step.world
     before, load = earlier(step, step.before)
@@ -113,9 +122,9 @@ def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[Fault]:
         asked, left = replay.offers(world.job(number))
         fits, came = world.accounts.fits(asked, left), number in resumed
         if came and not fits:
-            yield Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
+            yield _Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
         if fits and not came:
-            yield Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
+            yield _Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
         replay.admit(world.job(number))
 
 

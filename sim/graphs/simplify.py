@@ -9,7 +9,7 @@ from typing import Any
 from staleloc.sim.events import Event
 from staleloc.sim.graphs import events as ge
 
-__all__ = ["GRAPH_SIMPLER"]
+__all__ = ["GRAPH_SIMPLER", "fewer_requests", "fewer_tokens"]
 
 
 def _capture(event: ge.Capture) -> Iterator[Event]:
@@ -19,7 +19,7 @@ def _capture(event: ge.Capture) -> Iterator[Event]:
 
 
 def _replay(event: ge.Replay) -> Iterator[Event]:
-    yield from _fewer(event)
+    yield from fewer_requests(event)
     if event.token > 1:
         yield replace(event, token=1)
 
@@ -30,8 +30,9 @@ def _chunk(event: ge.ReplayChunk) -> Iterator[Event]:
             yield replace(event, count=count)
 
 
-def _draft(event: ge.Draft) -> Iterator[Event]:
-    yield from _fewer(event)
+def fewer_tokens(event: Any) -> Iterator[Event]:
+    """A proposal for one request fewer, of one token fewer, or of ones only."""
+    yield from fewer_requests(event)
     if len(event.tokens) > 1:
         yield replace(event, tokens=event.tokens[:-1])
     plain = (1,) * len(event.tokens)
@@ -40,12 +41,12 @@ def _draft(event: ge.Draft) -> Iterator[Event]:
 
 
 def _verify(event: ge.Verify) -> Iterator[Event]:
-    yield from _fewer(event)
+    yield from fewer_requests(event)
     if event.accepted:
         yield replace(event, accepted=0)
 
 
-def _fewer(event: Any) -> Iterator[Event]:
+def fewer_requests(event: Any) -> Iterator[Event]:
     """The event for one request fewer."""
     if len(event.requests) > 1:
         for i in range(len(event.requests)):
@@ -56,7 +57,7 @@ GRAPH_SIMPLER: dict[type[Event], Callable[[Any], Iterator[Event]]] = {
     ge.Capture: _capture,
     ge.Replay: _replay,
     ge.ReplayChunk: _chunk,
-    ge.Draft: _draft,
+    ge.Draft: fewer_tokens,
     ge.Verify: _verify,
 }
 """Event type -> simpler versions of an event, the boldest first."""

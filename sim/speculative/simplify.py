@@ -8,6 +8,7 @@ from typing import Any
 
 from staleloc.models.config import Config
 from staleloc.sim.events import Event
+from staleloc.sim.graphs.simplify import fewer_requests, fewer_tokens
 from staleloc.sim.speculative import events as se
 
 __all__ = ["SPEC_SIMPLER", "simpler_drafts"]
@@ -33,20 +34,8 @@ def _shaped(config: Config, steps: int, topk: int, nodes: int) -> Config:
     return replace(config, spec_steps=steps, spec_topk=topk, spec_draft_tokens=nodes)
 
 
-def _fewer(event: Any) -> Iterator[Event]:
-    """The event for one request fewer."""
-    if len(event.requests) > 1:
-        for i in range(len(event.requests)):
-            yield replace(event, requests=event.requests[:i] + event.requests[i + 1 :])
-
-
 def _tree(event: se.DraftTree) -> Iterator[Event]:
-    yield from _fewer(event)
-    if len(event.tokens) > 1:
-        yield replace(event, tokens=event.tokens[:-1])
-    plain = (1,) * len(event.tokens)
-    if event.tokens != plain:
-        yield replace(event, tokens=plain)
+    yield from fewer_tokens(event)
     if event.parents:
         yield replace(event, parents=event.parents[:-1])
     chain = tuple(range(len(event.parents)))
@@ -67,9 +56,9 @@ def _verify(event: se.TargetVerify) -> Iterator[Event]:
 
 
 SPEC_SIMPLER: dict[type[Event], Callable[[Any], Iterator[Event]]] = {
-    se.PrepareDecode: _fewer,
+    se.PrepareDecode: fewer_requests,
     se.DraftTree: _tree,
     se.TargetVerify: _verify,
-    se.Commit: _fewer,
+    se.Commit: fewer_requests,
 }
 """Event type -> simpler versions of an event, the boldest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staleloc.sim.disagg.rounds import round_faults
+from staleloc.sim.disagg.rounds import round_fault
 from staleloc.sim.disagg.step import DisaggCheck, DisaggStep
 from staleloc.sim.divergence import Divergence
 
@@ -10,10 +10,7 @@ __all__ = ["CHECK"]
 
 
 def _run(step: DisaggStep) -> Divergence | None:
-    for kind, what, why in round_faults(step):
-        if kind == CHECK.name:
-            return step.diverges(kind, CHECK.name, what, why)
-    return None
+    return round_fault(step, CHECK.name)
 
 
 CHECK = DisaggCheck("starvation", _run)
