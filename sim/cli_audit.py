@@ -27,10 +27,17 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help=f"How long tapes are played.  [default: {DEFAULT_SECONDS:.0f}]",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
-@click.option("--strict", is_flag=True, help="Exit code 1 for unproven sites, too.")
+@click.option(
+    "--guards",
+    default="*",
+    metavar="PATTERN",
+    help="Take away only the guards in functions that match PATH:FUNCTION, such as 'srt/mem_cache/allocator/*'.",
+)
+@click.option("--strict", is_flag=True, help="Exit code 1 for unproven sites and unnoticed guards, too.")
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
 @click.option("--prefix", default="", metavar="PATH", help="Where the target's sources lie in the repository.")
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write everything that was found.")
+@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write everything as a page.")
 @click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
 @click.option(
     "--save",
@@ -47,10 +54,12 @@ def audit(
     rounds: int | None,
     seconds: float | None,
     workers: int,
+    guards: str,
     strict: bool,
     github: bool,
     prefix: str,
     json_file: Path | None,
+    html_file: Path | None,
     sarif_file: Path | None,
     folder: Path,
 ) -> int:
@@ -70,9 +79,9 @@ def audit(
     if rounds is None and seconds is None:
         seconds = DEFAULT_SECONDS
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
-    outputs = Outputs(json_file, sarif_file, folder, prefix)
+    outputs = Outputs(json_file, sarif_file, html_file, folder, prefix)
     show = warn if sys.stderr.isatty() else lambda text: None
-    result = run(target, Budget(seed, rounds, seconds, workers), outputs, show)
+    result = run(target, Budget(seed, rounds, seconds, workers), outputs, show, guards)
     say(result.text)
     for finding in result.findings:
         say(f"\n{finding}")

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from staleloc.sim.audit import record, text
+from staleloc.sim.audit import html, record, text
 from staleloc.sim.audit.changes import changes_of
 from staleloc.sim.audit.find import read_program
-from staleloc.sim.audit.reach import Budget, Diverged, prove, reach
+from staleloc.sim.audit.prove import prove
+from staleloc.sim.audit.reach import Budget, Diverged, reach
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import read_tree
 from staleloc.sim.audit.verdicts import Audit, equivalents, rows_of
@@ -35,12 +36,13 @@ class Outputs:
 
     json: Path | None
     sarif: Path | None
+    html: Path | None
     folder: Path
     prefix: str = ""
 
     def check(self) -> None:
         """Raise KeepError unless all can be written."""
-        for path in (self.json, self.sarif):
+        for path in (self.json, self.sarif, self.html):
             if path is not None:
                 check_file(path)
         check_folder(self.folder)
@@ -56,15 +58,17 @@ class Result:
     annotations: tuple[str, ...]
 
     def code(self, strict: bool) -> int:
-        """The exit code: 1 if a site is unguarded, or with `strict` unproven."""
+        """The exit code: 1 if a site is unguarded, or with `strict` unproven, or if nothing noticed that a guard was
+        gone."""
         bad = {"unguarded", "unproven"} if strict else {"unguarded"}
-        return int(any(row.verdict in bad for row in self.audit.rows))
+        return int(any(row.verdict in bad for row in self.audit.rows) or (strict and bool(self.audit.unnoticed)))
 
 
-def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], None]) -> Result:
+def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], None], only: str = "*") -> Result:
     """Audit a target.
 
     Args:
+        only: which guards are taken away, as a pattern for ``path:function``.
         show: is told what is being done.
 
     Raises:
@@ -79,23 +83,25 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     found = map_of(reading)
     if not found.sites:
         raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
-    modules = {path: module.source.module for path, module in reading.program.modules.items()}
-    changes = changes_of(found)
+    sources = {path: module.source for path, module in reading.program.modules.items()}
+    changes = changes_of(reading, found, only)
     show("playing tapes")
-    reached = reach(target, found, changes, modules, budget)
+    reached = reach(target, found, changes, sources, budget)
     show(f"taking away {len(changes)} guards, one at a time")
     known = {change for family, change in equivalents() if family == spec.family}
-    proofs = prove(target, changes, modules, reached, budget, known)
-    rows = rows_of(spec.family, found, modules, reached, changes, proofs)
-    audit = Audit(target, release, found, reached, changes, tuple(proofs), rows)
+    proofs = prove(target, changes, sources, reached, budget, known)
+    rows = rows_of(spec.family, found, {path: it.module for path, it in sources.items()}, reached, changes, proofs)
+    audit = Audit(target, spec.family, release, found, reached, changes, tuple(proofs), rows)
     show("shrinking what was found")
     findings = _findings(audit, budget.seed, outputs.folder)
     if outputs.json is not None:
-        write(outputs.json, json.dumps(record.to_json(audit, spec.family), indent=1) + "\n")
+        write(outputs.json, json.dumps(record.to_json(audit), indent=1) + "\n")
     if outputs.sarif is not None:
         write(outputs.sarif, json.dumps(record.to_sarif(audit, outputs.prefix), indent=1) + "\n")
+    if outputs.html is not None:
+        write(outputs.html, html.render(audit))
     notes = text.for_github(audit, outputs.prefix)
-    return Result(audit, text.render(audit, spec.family), tuple(findings), tuple(notes))
+    return Result(audit, text.render(audit), tuple(findings), tuple(notes))
 
 
 def _sources(target: str) -> tuple[Path, str, str | None]:

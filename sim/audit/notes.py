@@ -46,6 +46,7 @@ class Notes:
         served: ``(site, cache)`` -> how often an answer from before was there and asked for.
         calls: ``(site, cache)`` -> calls in which the site was reached, of those that were served.
         needed: guard -> how often an answer that it dropped was asked for again.
+        passed: guards whose statement was come to since this was last emptied.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class Notes:
         self.served: Counter[tuple[int, int]] = Counter()
         self.calls: dict[tuple[int, int], set[str]] = {}
         self.needed: Counter[int] = Counter()
+        self.passed: set[int] = set()
         self._live: set[int] = set()
         self._waiting: dict[int, dict[int, _Waiting]] = {}
 
@@ -90,6 +92,10 @@ class Notes:
             for it in waiting.values():
                 if it.dropped and it.guard is None:
                     it.guard = number
+
+    def come(self, number: int) -> None:
+        """The statement of a guard that drops nothing is about to run."""
+        self.passed.add(number)
 
     def read(self, cache: int, value: _T) -> _T:
         """A cache is asked; gives `value` back."""

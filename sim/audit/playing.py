@@ -1,8 +1,6 @@
-"""A process that plays tapes on a woven target, or on changed ones. One job comes in on standard input, its account
-goes out at the end.
+"""A process that plays tapes on a woven target. One job comes in on standard input, its account goes out at the end.
 
-A target's counters are global and its classes are woven, so each job has a process of its own; so has each changed
-target, forked from one that has imported what they share.
+A target's counters are global and its classes are woven, so each job has a process of its own.
 """
 
 from __future__ import annotations
@@ -12,18 +10,16 @@ import json
 import os
 import sys
 import time
+from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from staleloc.models.config import FEATURES, LEVELS
-from staleloc.sim.audit.changes import Dropped
 from staleloc.sim.audit.notes import Notes, install
 from staleloc.sim.audit.weave import Hook, Weaver
 from staleloc.sim.choices import seeded
-from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.mutate import load_changed
@@ -34,7 +30,7 @@ from staleloc.sim.targets.registry import parse, select_profiles
 from staleloc.sim.verdict import Verdict
 from staleloc.sim.wire import divergence_to_json
 
-__all__ = ["SCOPES", "main"]
+__all__ = ["BUILTIN", "FRESH", "MAX_NEEDING", "SCOPES", "drawn", "load", "main", "one", "rounds_of"]
 
 SCOPES = (
     *(Scope(level) for level in LEVELS),
@@ -46,7 +42,11 @@ MAX_DIVERGED = 20
 """Tapes of one job that diverge and are kept."""
 
 MAX_NEEDING = 40
-"""Tapes of one job that are kept for a guard that dropped what was asked for again."""
+"""Tapes, the shortest, that are kept for a guard: they came to it or, if it is an invalidation, they asked again for
+what it dropped."""
+
+BUILTIN = "_staleloc_woven"
+"""The embedded target's package, as it is loaded here."""
 
 SHORT_TAPES = 8
 """Tapes of single calls that are played in the time of one of whole requests."""
@@ -80,30 +80,32 @@ class _Noted:
         return call
 
 
-def _load(name: str, transform: Callable[[str, str], str]) -> Any:
+def load(name: str, transform: Callable[[str, str], str] | None) -> Any:
+    """A target, its sources rewritten."""
     spec = parse(name)
     if spec.family == "builtin":
-        return load_changed("_staleloc_woven", transform).BuiltinEngine()
+        return load_changed(BUILTIN, transform or (lambda _, source: source)).BuiltinEngine()
     from staleloc.sim.targets.sglang import fetch, target
 
     return target.load(fetch.resolve(spec.text), transform)
 
 
-def _drawn(target: Any, name: str) -> dict[int, list[Profile]]:
+def drawn(target: Any, name: str) -> dict[int, list[Profile]]:
     """Number of a scope that the target has -> the profiles it draws from."""
     profiles = select_profiles(target.profiles, parse(name))
     had = {(it.level, it.features) for it in profiles}
     return {number: it.of(profiles) for number, it in enumerate(SCOPES) if (it.level, it.features) in had}
 
 
-def _one(target: Any, seed: int, profiles: list[Profile], index: int) -> tuple[Tape, Verdict]:
+def one(target: Any, seed: int, profiles: list[Profile], index: int) -> tuple[Tape, Verdict]:
+    """A tape and what came of it."""
     tape = generate_tape(seeded(seed, index), profiles)
     profile = profile_of(tape.config, profiles)
     assert profile is not None
     return tape, play_tape(tape, target, profile)
 
 
-def _rounds(scopes: Iterable[int], rounds: Iterable[int]) -> Iterator[tuple[int, int]]:
+def rounds_of(scopes: Iterable[int], rounds: Iterable[int]) -> Iterator[tuple[int, int]]:
     """``(number of the scope, number of the tape)``, every scope in turn; tapes of single calls are short, and many."""
     for number in rounds:
         for scope in scopes:
@@ -116,20 +118,21 @@ def _rounds(scopes: Iterable[int], rounds: Iterable[int]) -> Iterator[tuple[int,
 def _play(job: dict[str, Any]) -> dict[str, Any]:
     notes = install()
     weaver = Weaver({module: [Hook(*hook) for hook in hooks] for module, hooks in job["hooks"].items()})
-    target = _load(job["target"], weaver)
-    scopes = _drawn(target, job["target"])
+    target = load(job["target"], weaver)
+    scopes = drawn(target, job["target"])
     noted = _Noted(target, notes)
     diverged: list[dict[str, Any]] = []
     needing: dict[int, list[list[int]]] = defaultdict(list)
     played = 0
     deadline = time.monotonic() + job["seconds"] if job["seconds"] is not None else None
     rounds = itertools.count(job["first"], job["step"]) if deadline else range(job["first"], job["rounds"], job["step"])
-    for number, index in _rounds(scopes, rounds):
+    for number, index in rounds_of(scopes, rounds):
         if deadline is not None and time.monotonic() >= deadline:
             break
         notes.calls.clear()
+        notes.passed.clear()
         before = Counter(notes.needed)
-        tape, verdict = _one(noted, job["seed"], scopes[number], index)
+        tape, verdict = one(noted, job["seed"], scopes[number], index)
         played += 1
         if verdict.divergence is not None and len(diverged) < MAX_DIVERGED:
             served = [[*key, sorted(calls)] for key, calls in sorted(notes.calls.items())]
@@ -143,9 +146,8 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
                 }
             )
         elif verdict.divergence is None:
-            for guard in notes.needed - before:
-                if len(needing[guard]) < MAX_NEEDING:
-                    needing[guard].append([number, index])
+            for guard in {*(notes.needed - before), *notes.passed}:
+                _keep(needing[guard], [len(tape.events), number, index])
     return {
         "tapes": played,
         "scopes": sorted(scopes),
@@ -160,62 +162,15 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _keep(shortest: list[list[int]], tape: list[int]) -> None:
+    """One more tape, if it is among the shortest."""
+    if len(shortest) < MAX_NEEDING or tape < shortest[-1]:
+        insort(shortest, tape)
+        del shortest[MAX_NEEDING:]
+
+
 def _stale_kind(events: Any, index: int | None) -> str:
     return "" if index is None else events[index].kind
-
-
-def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """For each changed target: what its tapes came to, each in a process of its own."""
-    if parse(job["target"]).family == "builtin":
-        import staleloc.sim.targets.builtin  # noqa: F401 - before the forks, with all that it imports
-    return [_forked(partial(_try, job, change)) for change in job["changes"]]
-
-
-def _try(job: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    started = time.monotonic()
-    dropped = Dropped(change["module"], change["line"], change["column"])
-    target = _load(job["target"], dropped)
-    if not dropped.made:
-        return {"outcome": "not made"}
-    scopes = _drawn(target, job["target"])
-    tapes = 0
-    known = [tuple(it) for it in change["tapes"]]
-    fresh = _rounds(scopes, range(FRESH, FRESH + change["fresh"]))
-    for number, index in itertools.chain(known, fresh):
-        if time.monotonic() - started > job["seconds"]:
-            break
-        tapes += 1
-        _, verdict = _one(target, job["seed"], scopes[number], index)
-        if verdict.divergence is not None and _is_stale(verdict.divergence):
-            found = {"scope": number, "tape": index, "divergence": divergence_to_json(verdict.divergence)}
-            return {"outcome": "killed", "tapes": tapes, "seconds": time.monotonic() - started, **found}
-    outcome = "survived" if tapes else "never needed"
-    return {"outcome": outcome, "tapes": tapes, "seconds": time.monotonic() - started}
-
-
-def _is_stale(divergence: Divergence) -> bool:
-    """Whether it says that an answer outlived its mapping. Another one says only that a statement was missed."""
-    return divergence.kind == "stale-translation" or divergence.stale_at is not None
-
-
-def _forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `work` comes to in a process of its own."""
-    out, into = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(out)
-        try:
-            result = work()
-        except BaseException as error:
-            result = {"outcome": "failed", "why": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-        with os.fdopen(into, "w", encoding="utf-8") as stream:
-            json.dump(result, stream)
-        os._exit(0)
-    os.close(into)
-    with os.fdopen(out, encoding="utf-8") as stream:
-        text = stream.read()
-    os.waitpid(child, 0)
-    return json.loads(text) if text else {"outcome": "failed", "why": "its process ended"}
 
 
 def main() -> None:
@@ -227,7 +182,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     job = json.load(sys.stdin)
-    answer.write(json.dumps(_prove(job) if "changes" in job else _play(job)))
+    answer.write(json.dumps(_play(job)))
     answer.close()
 
 

@@ -20,7 +20,7 @@ _RULES = {
 }
 
 
-def to_json(audit: Audit, family: str) -> dict[str, Any]:
+def to_json(audit: Audit) -> dict[str, Any]:
     """Everything that was found and counted."""
     rows = {row.number: row for row in audit.rows}
     return {
@@ -45,15 +45,22 @@ def to_json(audit: Audit, family: str) -> dict[str, Any]:
         ],
         "guards": [
             {
+                "kind": change.kind,
+                "name": change.name,
                 "spot": _spot(change.spot),
+                "line": change.line,
+                "old": change.old,
+                "new": change.new,
                 "sites": list(change.sites),
                 "caches": [audit.found.caches[number].name for number in change.caches],
                 "needed": audit.reach.needed[index],
                 "outcome": proof.outcome,
                 "tapes": proof.tapes,
                 "seconds": round(proof.seconds, 3),
+                "events": list(proof.events),
                 "divergence": None if proof.divergence is None else divergence_to_json(proof.divergence),
-                "equivalent": equivalents().get((family, change.name)),
+                "why": proof.why,
+                "equivalent": equivalents().get((audit.family, change.name)),
             }
             for index, (change, proof) in enumerate(zip(audit.changes, audit.proofs, strict=True))
         ],

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 
+from staleloc.sim.audit.changes import Change
+from staleloc.sim.audit.guards import KINDS
+from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.verdicts import Audit, Row, equivalents
 from staleloc.sim.report import columns
 
-__all__ = ["for_github", "render"]
+__all__ = ["by_kind", "for_github", "killed_by", "render"]
 
 _WIDTH = 118
 
 _SHOWN = 12
 """Caches that are listed."""
 
+_EVENTS = 6
+"""Events of a tape that are listed."""
 
-def render(audit: Audit, family: str) -> str:
+
+def render(audit: Audit) -> str:
     """The report."""
     found, reach = audit.found, audit.reach
     lines = [
@@ -27,12 +34,12 @@ def render(audit: Audit, family: str) -> str:
         "",
         *_why(audit),
     ]
-    lines += _guards(audit, family) + _others(audit) + _caches(audit)
+    lines += _guards(audit) + _others(audit) + _caches(audit)
     return "\n".join(lines).rstrip()
 
 
 def _table(audit: Audit) -> list[str]:
-    head = ("site", "", "kind", "reached", "exposed", "served", "guards", "verdict")
+    head = ("site", "", "kind", "reached", "exposed", "served", "guards", "verdict", "without one, killed by")
     return columns([head, *map(_cells, audit.rows)], indent="")
 
 
@@ -40,7 +47,15 @@ def _cells(row: Row) -> tuple[str, ...]:
     spot = row.site.spot
     guards = f"{row.killed} of {row.tried}" if row.tried else "none"
     counts = (str(row.reached), str(row.exposed), str(row.served))
-    return (f"{spot.path}:{spot.line}", spot.function, row.site.kind, *counts, guards, row.verdict)
+    shown = "" if row.shown_by is None else killed_by(row.shown_by)
+    return (f"{spot.path}:{spot.line}", spot.function, row.site.kind, *counts, guards, row.verdict, shown)
+
+
+def killed_by(proof: Proof) -> str:
+    """The events of a tape that notices, and the time it took to find it."""
+    more = len(proof.events) - _EVENTS
+    events = ", ".join(proof.events[:_EVENTS]) + (f", {more} more" if more > 0 else "")
+    return f"{events} ({proof.seconds:.1f} s)"
 
 
 def _why(audit: Audit) -> list[str]:
@@ -59,20 +74,53 @@ def _shown_by(audit: Audit, row: Row) -> str:
     return f" by {', '.join(caches)} (tape {row.diverged.tape} at {row.diverged.scope})"
 
 
-def _guards(audit: Audit, family: str) -> list[str]:
+def by_kind(audit: Audit) -> list[tuple[str, ...]]:
+    """A line for each kind of guard: how many were found, came to, noticed, known to be noticed by nothing, and not."""
+    rows = []
+    tried = list(zip(audit.changes, audit.proofs, strict=True))
+    for kind in KINDS:
+        mine = [(change, proof) for change, proof in tried if change.kind == kind]
+        outcomes = Counter(proof.outcome for _, proof in mine)
+        unnoticed = sum(change.kind == kind for change, _ in audit.unnoticed)
+        known = outcomes["survived"] - unnoticed
+        counts = (len(mine), len(mine) - outcomes["never needed"], outcomes["killed"], known, unnoticed)
+        if mine:
+            rows.append((kind, *map(str, counts)))
+    return rows
+
+
+def _guards(audit: Audit) -> list[str]:
     """What came of taking guards away."""
     if not audit.changes:
         return []
-    lines = ["guards, each taken away once:"]
+    head = ("guards, each taken away once", "found", "tried", "killed", "known", "unnoticed")
+    lines = columns([head, *by_kind(audit)], indent="")
     for change, proof in zip(audit.changes, audit.proofs, strict=True):
-        why = equivalents().get((family, change.name))
-        outcome = f"{proof.outcome} after {proof.tapes} tapes" if proof.tapes else proof.outcome
-        if proof.divergence is not None:
-            outcome = f"{outcome}, {proof.seconds:.1f} s: {proof.divergence.kind}"
-        known = f"; known: {why}" if why and proof.outcome == "survived" else ""
-        known = "; known as one that nothing can notice: the entry is stale" if why and proof.divergence else known
-        lines += _wrapped(f"{change.spot.path}:{change.spot.line} {change.name}: {outcome}{known}")
+        told = _outcome(audit, change, proof)
+        if told:
+            lines += _wrapped(f"{change.spot.path}:{change.line} {change.name}: {told}")
     return [*lines, ""]
+
+
+def _outcome(audit: Audit, change: Change, proof: Proof) -> str:
+    """What to say of a guard; nothing of one that is missed or was not come to, but for invalidations."""
+    why = equivalents().get((audit.family, change.name))
+    if proof.outcome == "killed":
+        if why:
+            return "known as one that nothing can notice, and killed: the entry is stale"
+        if change.kind != "invalidation":
+            return ""
+        kind = proof.divergence.kind if proof.divergence else proof.why
+        return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
+    if proof.outcome == "survived":
+        return (
+            f"known: {why}"
+            if why and change.kind == "invalidation"
+            else ""
+            if why
+            else f"unnoticed by {proof.tapes} tapes"
+        )
+    return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}" if change.kind == "invalidation" else ""
 
 
 def _others(audit: Audit) -> list[str]:

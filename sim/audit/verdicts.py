@@ -10,7 +10,8 @@ from importlib.resources import files
 from typing import Literal
 
 from staleloc.sim.audit.changes import Change
-from staleloc.sim.audit.reach import Diverged, Proof, Reach
+from staleloc.sim.audit.prove import Proof
+from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.sites import Map, Site
 
 __all__ = ["Audit", "Row", "Verdict", "equivalents", "rows_of"]
@@ -27,8 +28,9 @@ class Row:
         calls: calls of the target in which it was reached, the most frequent first.
         exposed: how often an answer was alive at the site and was asked for again afterwards.
         served: how often it was still the answer from before.
-        tried: guards that were taken away.
+        tried: guards that were taken away: its invalidations, and guards of every kind in its function.
         killed: those of them that a tape noticed.
+        shown_by: of these the one that takes the fewest events.
         why: in one sentence, what the verdict rests on, or what is missing.
         diverged: the tape that shows it, if it is unguarded.
     """
@@ -42,6 +44,7 @@ class Row:
     killed: int
     verdict: Verdict
     why: str
+    shown_by: Proof | None = None
     diverged: Diverged | None = None
 
     @property
@@ -55,12 +58,23 @@ class Audit:
     """Everything the audit of one target came to."""
 
     target: str
+    family: str
     release: str | None
     found: Map
     reach: Reach
     changes: tuple[Change, ...]
     proofs: tuple[Proof, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def unnoticed(self) -> list[tuple[Change, Proof]]:
+        """Guards that a tape came to and that can be taken away without any tape noticing, for no known reason."""
+        known = equivalents()
+        return [
+            (change, proof)
+            for change, proof in zip(self.changes, self.proofs, strict=True)
+            if proof.outcome == "survived" and (self.family, change.name) not in known
+        ]
 
     @property
     def unexplained(self) -> list[Diverged]:
@@ -105,14 +119,16 @@ def _row(
     tried: Sequence[tuple[Change, Proof]],
 ) -> Row:
     site = found.sites[number]
-    mine = [(change, proof) for change, proof in tried if number in change.sites]
+    mine = [(change, proof) for change, proof in tried if number in change.sites and proof.outcome in _PLAYED]
+    drops = [(change, proof) for change, proof in tried if number in change.sites and change.kind == "invalidation"]
     diverged = next((it for it in reach.diverged if any(blamed == number for blamed, _ in _blamed(it))), None)
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if diverged is None:
-        missing = _missing(family, number, site, modules, reach, mine)
-        verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, mine))
+        missing = _missing(family, number, site, modules, reach, drops, mine)
+        verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
+    killed = [proof for _, proof in mine if proof.outcome == "killed"]
     return Row(
         number,
         site,
@@ -120,18 +136,23 @@ def _row(
         sum(reach.exposed[number].values()) if number in reach.exposed else 0,
         sum(reach.served[number].values()) if number in reach.served else 0,
         len(mine),
-        sum(proof.outcome == "killed" for _, proof in mine),
+        len(killed),
         verdict,
         why,
+        min((it for it in killed if it.events), key=lambda it: len(it.events), default=None),
         diverged,
     )
 
 
-def _proof(found: Map, mine: Sequence[tuple[Change, Proof]]) -> str:
+_PLAYED = ("killed", "survived")
+"""Outcomes of which tapes decided."""
+
+
+def _proof(found: Map, drops: Sequence[tuple[Change, Proof]]) -> str:
     """What the verdict rests on. Other caches than these were watched, no more."""
-    caches = sorted({found.caches[number].name for change, _ in mine for number in change.caches})
-    killed = sum(proof.outcome == "killed" for _, proof in mine)
-    known = f", {len(mine) - killed} known to be noticed by nothing" if killed < len(mine) else ""
+    caches = sorted({found.caches[number].name for change, _ in drops for number in change.caches})
+    killed = sum(proof.outcome == "killed" for _, proof in drops)
+    known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
     return f"no tape diverges, and without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
 
 
@@ -154,6 +175,7 @@ def _missing(
     site: Site,
     modules: dict[str, str],
     reach: Reach,
+    drops: Sequence[tuple[Change, Proof]],
     mine: Sequence[tuple[Change, Proof]],
 ) -> str:
     """What a proof lacks; nothing if it is one."""
@@ -163,13 +185,14 @@ def _missing(
         return "no event reached it"
     if number not in reach.exposed:
         return "no answer was alive that was asked for again afterwards"
-    if not mine:
+    if not drops:
         return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
     if site.open:
         return f"{site.open[0]} leads to it and drops nothing"
+    for change, proof in drops:
+        if proof.outcome not in _PLAYED:
+            return f"{change.name} (line {change.line}) was not tried: {proof.why or _UNTRIED[proof.outcome]}"
     for change, proof in mine:
         if proof.outcome == "survived" and (family, change.name) not in equivalents():
-            return f"{change.name} (line {change.spot.line}): {proof.tapes} tapes did not notice"
-        if proof.outcome not in ("killed", "survived"):
-            return f"{change.name} (line {change.spot.line}) was not tried: {proof.why or _UNTRIED[proof.outcome]}"
+            return f"{change.name} (line {change.line}): {proof.tapes} tapes did not notice"
     return ""

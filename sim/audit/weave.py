@@ -1,4 +1,5 @@
-"""Puts calls of counters into source as it is loaded: after the statements of sites, around what asks a cache."""
+"""Puts calls of counters into source as it is loaded: after the statements of sites, before those of guards, around
+what asks a cache."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from staleloc.sim.audit.spots import Spot, text_of
 __all__ = ["Hook", "Weaver", "hooks_of"]
 
 
-Says = Literal["site", "keep", "drop", "read", "guard"]
+Says = Literal["site", "keep", "drop", "read", "guard", "come"]
 
 
 class Hook(NamedTuple):
@@ -45,7 +46,7 @@ def hooks_of(found: Map, changes: Sequence[Change]) -> dict[str, list[Hook]]:
         put("drop", number, cache.dropped)
         put("read", number, cache.read)
     for number, change in enumerate(changes):
-        put("guard", number, [change.spot])
+        put("guard" if change.kind == "invalidation" else "come", number, [change.spot])
     return dict(hooks)
 
 
@@ -90,7 +91,7 @@ class _Putter(ast.NodeTransformer):
             return self._statement(node, found)
         visited = self.generic_visit(node)
         reads = [hook for hook in found if hook.says == "read"]
-        self._after += [hook for hook in found if hook.says != "read"]
+        self._after += [hook for hook in found if hook.says not in ("read", "come")]
         if isinstance(getattr(node, "ctx", None), ast.Load) and isinstance(visited, ast.expr):
             for hook in reads:
                 visited = ast.copy_location(_call(hook, visited), node)
@@ -99,14 +100,15 @@ class _Putter(ast.NodeTransformer):
     def _statement(self, node: ast.stmt, found: list[Hook]) -> Any:
         outer, self._after = self._after, []
         visited = self.generic_visit(node)
-        after = [*self._after, *found]
+        before = [hook for hook in found if hook.says == "come"]
+        after = [*self._after, *(hook for hook in found if hook.says != "come")]
         self._after = outer
         after.sort(key=lambda hook: hook.says == "guard")  # it counts what was dropped before it
-        calls = [ast.copy_location(ast.Expr(_call(hook)), node) for hook in dict.fromkeys(after)]
-        if not calls:
+        if isinstance(node, ast.Return | ast.Raise):
+            before, after = [*before, *after], []
+        if not (before or after):
             return visited
-        ends = isinstance(node, ast.Return | ast.Raise)
-        return [*calls, visited] if ends else [visited, *calls]
+        return [*_statements(before, node), visited, *_statements(after, node)]
 
     def _found(self, node: ast.AST) -> list[Hook]:
         line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)
@@ -117,6 +119,10 @@ class _Putter(ast.NodeTransformer):
         found = [hook for hook in near if hook.text == text]
         self.found.update(found)
         return found
+
+
+def _statements(hooks: Iterable[Hook], near: ast.stmt) -> list[ast.stmt]:
+    return [ast.copy_location(ast.Expr(_call(hook)), near) for hook in dict.fromkeys(hooks)]
 
 
 def _call(hook: Hook, *values: ast.expr) -> ast.Call:

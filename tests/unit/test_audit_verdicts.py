@@ -10,7 +10,8 @@ import pytest
 from staleloc.sim.audit import record, text
 from staleloc.sim.audit.changes import changes_of
 from staleloc.sim.audit.find import read_program
-from staleloc.sim.audit.reach import Diverged, Proof, Reach
+from staleloc.sim.audit.prove import Proof
+from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import Source, read_tree
 from staleloc.sim.audit.verdicts import Audit, Row, equivalents, rows_of
@@ -36,8 +37,9 @@ class Pool:
         self.full_to_swa_index_mapping[locs] = 0
 """
 
-FOUND = map_of(read_program([Source("pool", "pool.py", SOURCE)]))
-CHANGES = changes_of(FOUND)
+READING = read_program([Source("pool", "pool.py", SOURCE)])
+FOUND = map_of(READING)
+CHANGES = [it for it in changes_of(READING, FOUND) if it.kind == "invalidation"]
 GUARDED, BARE = 0, 1
 
 
@@ -92,23 +94,25 @@ def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
 
 
 def audit(reached: Reach) -> Audit:
-    proofs = tuple(Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it")) for _ in CHANGES)
+    proofs = tuple(
+        Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it"), ("alloc", "free")) for _ in CHANGES
+    )
     rows = rows_of("builtin", FOUND, {"pool.py": "pool"}, reached, CHANGES, proofs)
-    return Audit("builtin", None, FOUND, reached, CHANGES, proofs, rows)
+    return Audit("builtin", "builtin", None, FOUND, reached, tuple(CHANGES), proofs, rows)
 
 
 def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
     """And says which tape shows it, and which cache served it."""
-    told = text.render(audit(diverged("compact", ("compact",))), "builtin")
-    assert "pool.py:12  Pool.guarded  write  3        2        0       1 of 1  safe" in told
+    told = text.render(audit(diverged("compact", ("compact",))))
+    assert "pool.py:12  Pool.guarded  write  3        2        0       1 of 1  safe       alloc, free (0.5 s)" in told
     assert "pool.py:16  Pool.bare     write  2        2        0       none    unguarded" in told
     assert "an answer from before is served by Pool.cached (tape 7 at the allocator level)" in " ".join(told.split())
-    assert "Pool.guarded without self.cached = None: killed after 4 tapes, 0.5 s: alias" in told
+    assert "Pool.guarded without self.cached = None: killed after 4 tapes by alloc, free (0.5 s): alias" in told
 
 
 def test_a_tape_that_no_site_explains_is_counted():
     """A divergence is never passed over."""
-    told = text.render(audit(diverged("", ())), "builtin")
+    told = text.render(audit(diverged("", ())))
     assert "1 more tapes diverge, and no site explains them" in told
 
 
@@ -124,7 +128,7 @@ def test_annotations_are_escaped_for_github():
 def test_the_records_are_json_and_name_every_site():
     """JSON has all that was found; SARIF a result for each site that is not safe, with its place in the repository."""
     it = audit(diverged("compact", ("compact",)))
-    told = json.loads(json.dumps(record.to_json(it, "builtin")))
+    told = json.loads(json.dumps(record.to_json(it)))
     assert [site["verdict"] for site in told["sites"] if "verdict" in site] == ["safe", "unguarded"]
     assert told["guards"][0]["outcome"] == "killed"
     log = json.loads(json.dumps(record.to_sarif(it, "python/")))
@@ -136,6 +140,7 @@ def test_the_records_are_json_and_name_every_site():
 
 def test_every_known_equivalent_is_a_guard_that_is_there():
     """An entry for what the source no longer has would hide a new guard of that name."""
-    names = {change.name for change in changes_of(map_of(read_program(read_tree(builtin_root(), ""))))}
+    reading = read_program(read_tree(builtin_root(), ""))
+    names = {change.name for change in changes_of(reading, map_of(reading))}
     assert {change for family, change in equivalents() if family == "builtin"} <= names
     assert all(why and "\n" not in why for why in equivalents().values())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.audit.changes import Dropped, changes_of
+from staleloc.sim.audit.changes import changes_of
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.notes import NAME, Notes, install
 from staleloc.sim.audit.sites import Map, map_of
@@ -55,11 +55,13 @@ def notes():
 
 def woven() -> tuple[Map, Any]:
     """What is found in the pool, and its woven class."""
-    found = map_of(read_program([Source("pool", "pool.py", POOL)]))
-    weaver = Weaver({"pool": hooks_of(found, changes_of(found))["pool.py"]})
+    reading = read_program([Source("pool", "pool.py", POOL)])
+    found = map_of(reading)
+    changes = [it for it in changes_of(reading, found) if it.kind == "invalidation"]
+    weaver = Weaver({"pool": hooks_of(found, changes)["pool.py"]})
     text = weaver("pool", POOL)
     assert weaver("other", POOL) == POOL
-    assert weaver.woven == {"pool": sum(map(len, hooks_of(found, changes_of(found)).values()))}
+    assert weaver.woven == {"pool": sum(map(len, hooks_of(found, changes).values()))}
     names: dict[str, Any] = {}
     exec(compile(text, "pool.py", "exec"), names)
     return found, names["Pool"]
@@ -140,29 +142,29 @@ def test_what_a_kernel_does_is_left_alone():
     assert NAME not in Weaver({"k": hooks_of(found, ())["k.py"]})("k", source)
 
 
-def test_a_guard_is_taken_away_and_nothing_else():
-    """The statement does nothing any more; source without it comes back as it was."""
-    found = map_of(read_program([Source("pool", "pool.py", POOL)]))
-    (change,) = changes_of(found)
-    assert change.name == "Pool.guarded without self.invalidate()"
-    assert change.sites == (number(found, "Pool.guarded"),)
-    dropped = Dropped("pool", change.spot.line, change.spot.column)
-    assert dropped("other", POOL) == POOL
-    assert not dropped.made
-    text = dropped("pool", POOL)
-    assert dropped.made
+def test_coming_to_a_guard_is_counted_before_its_statement_runs(notes):
+    """Also where the statement ends the function, or lies in a branch of another."""
+    source = textwrap.dedent("""
+    def keep(full_to_swa_index_mapping, locs):
+        if not locs:
+            return []
+        if len(locs) > 3:
+            print()
+        elif len(locs) > 2:
+            return [full_to_swa_index_mapping[loc] for loc in locs[:2]]
+        return [it for it in (full_to_swa_index_mapping[loc] for loc in locs) if it > 0]
+    """)
+    reading = read_program([Source("m", "m.py", source)])
+    found = map_of(reading)
+    changes = changes_of(reading, found)
     names: dict[str, Any] = {}
-    exec(text, names)
-    pool = names["Pool"]([0, 10])
-    assert pool.lookup([1]) == [10]
-    pool.guarded(1, 11)
-    assert pool.lookup([1]) == [10]
+    exec(Weaver({"m": hooks_of(found, changes)["m.py"]})("m", source), names)
 
+    def come(locs: list[int]) -> set[str]:
+        notes.passed.clear()
+        names["keep"]([0, 1, 0, 5, 6], locs)
+        return {f"{changes[number].kind} {changes[number].spot.line}" for number in notes.passed}
 
-@pytest.mark.parametrize("statement", ["x = f()", "return f()", "if f(): pass"])
-def test_a_statement_that_something_depends_on_stays(statement):
-    """What gives a name its value, or holds other statements, is not taken away."""
-    source = f"def g():\n    {statement}\n"
-    dropped = Dropped("m", 2, 4)
-    assert dropped("m", source) == source
-    assert not dropped.made
+    assert come([]) == {"bound 3"}
+    assert come([1, 2, 3]) == {"bound 3", "bound 7", "bound 8"}
+    assert come([1]) == {"bound 3", "bound 7", "mask 9", "sentinel 9"}

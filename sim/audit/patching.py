@@ -1,0 +1,155 @@
+"""Puts a change into a target that is loaded, and takes it out again: a function's code is exchanged."""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = ["Functions", "Patch", "changed_code"]
+
+Key = tuple[str, str, int]
+"""Module, qualified name, first line: a property's getter and setter share a name."""
+
+
+class Functions:
+    """The functions of a process, by where they are defined."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, list[FunctionType]] = {}
+        for it in gc.get_objects():
+            if type(it) is FunctionType:
+                code = it.__code__
+                key = str(it.__globals__.get("__name__")), code.co_qualname, code.co_firstlineno
+                self._known.setdefault(key, []).append(it)
+
+    def versions(self, module: str, code: CodeType) -> Patch | None:
+        """Functions that `code` is another version of; None if there is none that could have it: it is not loaded, or
+        closes over other names."""
+        found = self._known.get((module, code.co_qualname, code.co_firstlineno), ())
+        fitting = [it for it in found if it.__code__.co_freevars == code.co_freevars]
+        return Patch(fitting, code) if fitting else None
+
+
+class Patch:
+    """Other code for some functions."""
+
+    def __init__(self, functions: Sequence[FunctionType], code: CodeType) -> None:
+        self._before = [(it, it.__code__) for it in functions]
+        self._code = code
+
+    def put_in(self) -> None:
+        """From now on they run it."""
+        for function, _ in self._before:
+            function.__code__ = self._code
+
+    def take_out(self) -> None:
+        """They are as they were."""
+        for function, code in self._before:
+            function.__code__ = code
+
+
+def changed_code(source: str, change: Mapping[str, Any], filename: str) -> CodeType | None:
+    """The code of a change's function with the change made; None if it is not there, or cannot go.
+
+    Args:
+        source: of the whole module.
+        change: ``kind``, ``line``, ``column``, ``old`` and ``new`` of a `Change`.
+    """
+    tree = ast.parse(source)
+    outer = _outermost(tree, change["line"], change["column"])
+    if outer is None:
+        return None
+    classes, function = outer
+    changer = _Changer(change)
+    changer.visit(function)
+    if not changer.made:
+        return None
+    body: list[ast.stmt] = [function]
+    for it in reversed(classes):
+        it.bases, it.keywords, it.decorator_list, it.body = [], [], [], body
+        body = [it]
+    future = [it for it in tree.body if isinstance(it, ast.ImportFrom) and it.module == "__future__"]
+    module = ast.fix_missing_locations(ast.Module([*future, *body], []))
+    name = ".".join([*(it.name for it in classes), function.name])
+    codes = _codes(compile(module, filename, "exec", dont_inherit=True))
+    return next(code for code in codes if code.co_qualname == name)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for it in code.co_consts:
+        if isinstance(it, CodeType):
+            yield from _codes(it)
+
+
+def _outermost(
+    tree: ast.Module, line: int, column: int
+) -> tuple[list[ast.ClassDef], ast.FunctionDef | ast.AsyncFunctionDef] | None:
+    """The function in which a place lies that lies in no other function, and the classes around it."""
+    todo: list[tuple[list[ast.ClassDef], ast.AST]] = [([], tree)]
+    while todo:
+        classes, node = todo.pop()
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+                continue
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                ends = (child.lineno, child.col_offset), (child.end_lineno or 0, child.end_col_offset or 0)
+                if ends[0] <= (line, column) < ends[1]:
+                    return classes, child
+            else:
+                todo.append(([*classes, child] if isinstance(child, ast.ClassDef) else classes, child))
+    return None
+
+
+class _Changer(ast.NodeTransformer):
+    """Makes one change.
+
+    Attributes:
+        made: whether its place was met, and the change can be made there.
+    """
+
+    def __init__(self, change: Mapping[str, Any]) -> None:
+        self._change = change
+        self._where = change["line"], change["column"]
+        self.made = False
+
+    def visit(self, node: ast.AST) -> Any:
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                setattr(node, name, self._block(block))
+        if not self.made and isinstance(node, ast.expr) and self._is_it(node) and self._change["new"]:
+            self.made = True
+            return ast.copy_location(ast.parse(self._change["new"], mode="eval").body, node)
+        return self.generic_visit(node)
+
+    def _is_it(self, node: ast.stmt | ast.expr) -> bool:
+        return self._is_at(node) and ast.unparse(node) == self._change["old"]
+
+    def _is_at(self, node: ast.stmt | ast.expr) -> bool:
+        return (node.lineno, node.col_offset) == self._where
+
+    def _block(self, block: Sequence[Any]) -> list[Any]:
+        """The statements of a block; one without, or the other way round, if the place is among them."""
+        statements = list(block)
+        for index, it in enumerate(statements):
+            if self.made or not isinstance(it, ast.stmt) or not self._is_at(it):
+                continue
+            if self._change["kind"] == "order":
+                statements[index : index + 2] = reversed(statements[index : index + 2])
+                self.made = True
+            elif not self._change["new"] and _can_go(it):
+                statements[index] = ast.copy_location(ast.Pass(), it)
+                self.made = True
+            break
+        return statements
+
+
+def _can_go(node: ast.stmt) -> bool:
+    """Whether the function still runs without it: it gives nothing a name that is used later."""
+    if isinstance(node, ast.Assign):
+        return not any(isinstance(it, ast.Name | ast.Tuple) for it in node.targets)
+    return isinstance(node, ast.Expr | ast.Delete | ast.If)

@@ -1,0 +1,125 @@
+"""Takes guards away, one at a time, in processes that play tapes without them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staleloc.sim.audit.changes import Change
+from staleloc.sim.audit.jobs import GRACE_SECONDS, run_jobs
+from staleloc.sim.audit.playing import MAX_NEEDING, SCOPES
+from staleloc.sim.audit.reach import Budget, Reach
+from staleloc.sim.audit.sources import Source
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.process import START_SECONDS
+from staleloc.sim.scope import Scope
+from staleloc.sim.wire import divergence_from_json
+
+__all__ = ["Proof", "prove"]
+
+CHANGE_SECONDS = 30.0
+"""Of processor time, for the tapes of one changed target."""
+
+MAX_FRESH = 200
+"""Rounds of new tapes, after those that came to the guard."""
+
+KNOWN_TAPES = 10
+"""Tapes that are played without a guard of which it is known that nothing can notice."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of taking a guard away.
+
+    Attributes:
+        outcome: ``"killed"`` (a tape diverges), ``"survived"``, ``"never needed"`` (no tape came there, or asked again
+            for what it dropped), ``"not made"`` (the source does not run without it, or its module is not loaded) or
+            ``"failed"``.
+        tapes: how many were played.
+        seconds: of processor time.
+        events: kinds of the events of a tape that shows it.
+        why: of a failure, or what became of its process, in one line.
+    """
+
+    outcome: str
+    tapes: int = 0
+    seconds: float = 0.0
+    scope: Scope | None = None
+    tape: int | None = None
+    divergence: Divergence | None = None
+    events: tuple[str, ...] = ()
+    why: str = ""
+
+    @classmethod
+    def of(cls, account: dict[str, Any]) -> Proof:
+        """From what a process says."""
+        if "divergence" not in account:
+            return cls(**account)
+        scope, divergence = SCOPES[account["scope"]], divergence_from_json(account["divergence"])
+        return cls(**{**account, "scope": scope, "divergence": divergence, "events": tuple(account["events"])})
+
+
+def prove(
+    target: str,
+    changes: Sequence[Change],
+    sources: dict[str, Source],
+    reached: Reach,
+    budget: Budget,
+    known: Container[str] = (),
+) -> list[Proof]:
+    """Take the guards away, one at a time, and play the tapes that needed them, then new ones; in the same order.
+
+    Args:
+        sources: path of a file -> its source.
+        known: names of changes that nothing can notice; few tapes are spent on them.
+
+    Raises:
+        TargetError: a process was lost.
+    """
+    tried = [number for number, change in enumerate(changes) if _may_show(number, change, reached)]
+    tried.sort(key=lambda number: (reached.needing[number][:1], number))  # the cheapest first
+    shares = [tried[first :: budget.workers] for first in range(budget.workers)]
+    jobs = [
+        {
+            "target": target,
+            "seed": budget.seed,
+            "seconds": CHANGE_SECONDS,
+            "sources": {it.module: it.text for it in (sources[changes[number].spot.path] for number in share)},
+            "changes": [
+                _told(changes[number], sources, reached.needing[number], changes[number].name in known)
+                for number in share
+            ],
+        }
+        for share in shares
+        if share
+    ]
+    limit = START_SECONDS + GRACE_SECONDS * len(tried)
+    proofs = [Proof("never needed") for _ in changes]
+    for share, accounts in zip(shares, run_jobs("staleloc.sim.audit.proving", jobs, limit), strict=False):
+        for number, account in zip(share, accounts, strict=True):
+            proofs[number] = Proof.of(account)
+    return proofs
+
+
+def _told(
+    change: Change, sources: dict[str, Source], tapes: Sequence[tuple[int, int, int]], is_known: bool
+) -> dict[str, Any]:
+    """A change, for the process that makes it."""
+    return {
+        "module": sources[change.spot.path].module,
+        "kind": change.kind,
+        "line": change.line,
+        "column": change.column,
+        "old": change.old,
+        "new": change.new,
+        "tapes": tapes[: KNOWN_TAPES if is_known else MAX_NEEDING],
+        "fresh": 0 if is_known else MAX_FRESH,
+    }
+
+
+def _may_show(number: int, change: Change, reached: Reach) -> bool:
+    """Whether a tape came there, or, of an invalidation, one of its sites was exposed to one of its caches: without
+    that, new tapes would be in vain, too."""
+    exposed = any(reached.exposed[site][cache] for site in change.sites for cache in change.caches)
+    return bool(reached.needing[number]) or exposed

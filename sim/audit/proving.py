@@ -1,0 +1,175 @@
+"""A process that tries changed targets. One job comes in on standard input, its accounts go out at the end.
+
+The target is loaded once, as it is. Each change is tried in a process forked from that: one function gets other code,
+the tapes that came to the guard are played, then new ones. Whatever a change breaks ends with its process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from staleloc.sim.audit.patching import Functions, Patch, changed_code
+from staleloc.sim.audit.playing import BUILTIN, FRESH, drawn, load, one, rounds_of
+from staleloc.sim.divergence import Divergence
+from staleloc.sim.fitting import profile_of
+from staleloc.sim.levels import play_tape
+from staleloc.sim.shrink import shrink
+from staleloc.sim.tape import Tape
+from staleloc.sim.targets.base import Profile
+from staleloc.sim.targets.registry import parse
+from staleloc.sim.wire import divergence_to_json
+
+__all__ = ["main"]
+
+MAX_SHRINKING = 60
+"""Tapes that are played to make one that kills shorter. Only its events are shown, so it need not be minimal."""
+
+LOST_SECONDS = 60.0
+"""How much longer than its budget a forked process may take."""
+
+
+def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Functions) -> dict[str, Any]:
+    """What the tapes come to with one change made."""
+    name = change["module"]
+    module = f"{BUILTIN}.{name}" if parse(job["target"]).family == "builtin" else name
+    code = changed_code(job["sources"][name], change, name)
+    patch = functions.versions(module, code) if code is not None else None
+    return {"outcome": "not made"} if patch is None else _Trial(job, change, target, patch).run()
+
+
+class _Trial:
+    """A target, a change, and the tapes for it."""
+
+    def __init__(self, job: dict[str, Any], change: dict[str, Any], target: Any, patch: Patch) -> None:
+        self._job = job
+        self._change = change
+        self._target = target
+        self._patch = patch
+        self._scopes = drawn(target, job["target"])
+        self._started = time.process_time()
+
+    def run(self) -> dict[str, Any]:
+        """Play until a tape shows the change, or the budget is spent."""
+        self._patch.put_in()
+        tapes = 0
+        for number, index, is_new in self._tapes():
+            if self._seconds() > self._job["seconds"]:
+                break
+            tapes += 1
+            tape, verdict = one(self._target, self._job["seed"], self._scopes[number], index)
+            divergence = verdict.divergence
+            if divergence is not None and self._tells(divergence) and (not is_new or self._is_silent(tape, number)):
+                return {
+                    "outcome": "killed",
+                    "tapes": tapes,
+                    "seconds": self._seconds(),
+                    "scope": number,
+                    "tape": index,
+                    "divergence": divergence_to_json(divergence),
+                    "events": self._events(tape, number, divergence),
+                }
+        return {"outcome": "survived" if tapes else "never needed", "tapes": tapes, "seconds": self._seconds()}
+
+    def _seconds(self) -> float:
+        return time.process_time() - self._started
+
+    def _tapes(self) -> Iterator[tuple[int, int, bool]]:
+        """Number of the scope, of the tape, and whether it is new: those that came to the guard, then others there."""
+        known = [(number, index, False) for _, number, index in self._change["tapes"]]
+        scopes = sorted({number for number, _, _ in known}) or sorted(self._scopes)
+        fresh = rounds_of(scopes, range(FRESH, FRESH + self._change["fresh"]))
+        return itertools.chain(known, ((number, index, True) for number, index in fresh))
+
+    def _tells(self, divergence: Divergence) -> bool:
+        """Whether it is what the guard is for. Without an invalidation an answer outlives its mapping; anything else
+        says only that a statement was missed."""
+        stale = divergence.kind == "stale-translation" or divergence.stale_at is not None
+        return stale or self._change["kind"] != "invalidation"
+
+    def _is_silent(self, tape: Tape, number: int) -> bool:
+        """Whether the target as it is plays this tape to its end."""
+        self._patch.take_out()
+        silent = self._play(tape, number) is None
+        self._patch.put_in()
+        return silent
+
+    def _profile(self, tape: Tape, number: int) -> Profile:
+        profile = profile_of(tape.config, self._scopes[number])
+        assert profile is not None
+        return profile
+
+    def _play(self, tape: Tape, number: int) -> Divergence | None:
+        return play_tape(tape, self._target, self._profile(tape, number)).divergence
+
+    def _events(self, tape: Tape, number: int, divergence: Divergence) -> list[str]:
+        """Kinds of the events that it takes, as far as they are found soon."""
+        if divergence.kind == "hang":
+            return [it.kind for it in tape.events[: divergence.event + 1]]
+        judge = partial(self._play, number=number)
+        shrunk = shrink(tape, divergence, self._profile(tape, number), judge, MAX_SHRINKING)
+        return [it.kind for it in shrunk.tape.events]
+
+
+def _forked(work: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
+    """What `work` comes to in a process of its own, which is ended if it takes longer."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(out)
+        try:
+            result = work()
+        except BaseException as error:
+            result = {"outcome": "failed", "why": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+        with os.fdopen(into, "w", encoding="utf-8") as stream:
+            json.dump(result, stream)
+        os._exit(0)
+    os.close(into)
+    text = _read(out, limit)
+    if text is None:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    if text is None:
+        return {"outcome": "killed", "why": "it does not come back", "seconds": limit}
+    return json.loads(text) if text else {"outcome": "killed", "why": "its process ended"}
+
+
+def _read(stream: int, limit: float) -> str | None:
+    """All that comes, or None if it takes too long."""
+    deadline = time.monotonic() + limit
+    parts: list[bytes] = []
+    with os.fdopen(stream, "rb", buffering=0) as source:
+        while select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            part = source.read(65536)
+            if not part:
+                return b"".join(parts).decode()
+            parts.append(part)
+    return None
+
+
+def main() -> None:
+    """Do the job on standard input. The engine's own output goes to standard error."""
+    import torch
+
+    torch.set_num_threads(1)
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    job = json.load(sys.stdin)
+    target = load(job["target"], None)
+    functions = Functions()
+    tried = [_forked(partial(_try, job, it, target, functions), job["seconds"] + LOST_SECONDS) for it in job["changes"]]
+    answer.write(json.dumps(tried))
+    answer.close()
+
+
+if __name__ == "__main__":
+    main()
