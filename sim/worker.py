@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.legality import find_violation
 from staleloc.sim.levels import generate_tape, play_tape
+from staleloc.sim.parent import end_with_parent
 from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape, TapeError, dumps, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
@@ -121,13 +121,6 @@ def _our_fault(error: Exception) -> str:
     return f"staleloc could not go on: {what}; nothing was found out about the target. Please report it"
 
 
-def _end_with(parent: int) -> None:
-    """End this process when `parent` is gone, even in the middle of an engine's call that does not come back."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
-
-
 def main() -> None:
     """Serve requests on standard input until it closes, or whoever asks is gone.
 
@@ -136,7 +129,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull) as nothing:

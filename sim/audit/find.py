@@ -7,7 +7,7 @@ nothing new is learnt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from staleloc.sim.audit.calls import TENSOR_METHODS
@@ -19,7 +19,7 @@ from staleloc.sim.audit.values import TABLE_NAME, Facts
 
 __all__ = ["Reading", "read_program"]
 
-_MAX_ROUNDS = 12
+_MAX_ROUNDS = 20
 
 _SMALL = 2_000_000
 """Characters of a program that is parsed as a whole."""
@@ -83,38 +83,42 @@ class _Reader:
         self._parse()
         while rounds < _MAX_ROUNDS:
             rounds += 1
-            self._facts.changed = False
-            self._round(Log(), everything=False)
-            grew = self._grow()
-            if not (self._parse() or grew or self._facts.changed):
+            self._round(Log(), self._is_due())
+            self._grow()
+            if not (self._parse() or self._facts.touched or self._facts.due):
                 break
         log = Log()
-        self._round(log, everything=True)
+        self._round(log, lambda _: True)
         unread = sorted(self._unread, key=lambda it: it.path)
         return Reading(self._program, self._facts, log, self._files, rounds, unread)
 
-    def _round(self, log: Log, *, everything: bool) -> None:
-        """Read functions that mention anything of interest, and each once, in the order of files and lines."""
+    def _is_due(self) -> Callable[[Function], bool]:
+        """Which functions to read: new ones, and those that what the last round has learnt may say more of."""
+        touched, due, read = self._facts.touched, self._facts.due, self._read
+        self._facts.touched, self._facts.due = set(), set()
+        return lambda it: it not in read or it in due or not touched.isdisjoint(it.words)
+
+    def _round(self, log: Log, is_due: Callable[[Function], bool]) -> None:
+        """Read functions, in the order of files and lines."""
         for _, module in sorted(self._program.modules.items()):
             for function in module.functions:
-                if everything or function not in self._read or not self._words.isdisjoint(function.words):
+                if is_due(function):
                     self._read.add(function)
+                    self._facts.read_by(function)
                     Statements(self._program, self._facts, log, function).read_function()
         self._facts.settle()
 
-    def _grow(self) -> bool:
+    def _grow(self) -> None:
         """Names that lead to the mapping or to answers."""
         facts = self._facts
         words = {place.attribute for place, value in facts.kept.items() if value.table or value.answer}
         for function, value in facts.returns.items():
             if value.table or value.answer or any(it.table or it.answer for it in value.items):
-                words.add(_called(function))
+                words.add(function.called)
         for function, name in facts.params:
-            words.update((_called(function), name))
-        words.update(_called(function) for function, _ in facts.fills)
-        words -= self._words
+            words.update((function.called, name))
+        words.update(function.called for function, _ in facts.fills)
         self._words |= words
-        return bool(words)
 
     def _parse(self) -> bool:
         """Parse the files that have become of interest."""
@@ -132,6 +136,7 @@ class _Reader:
                 self._unread.append(module)
             else:
                 self._program.add(module)
+                self._facts.touched.update(it.called for it in module.functions)
         self._waiting = still
         return len(self._program.modules) > before
 
@@ -145,9 +150,3 @@ class _Reader:
         telling = {word for word in words if word not in _TELLING and any(part in word for part in _TELLING)}
         missing = {f"def {name}(" for name in self._facts.missing if name not in TENSOR_METHODS and len(name) > 3}
         return sorted({word for word in names | telling if len(word) > 3} | missing)
-
-
-def _called(function: Function) -> str:
-    """The name by which a function is called: for a constructor, that of its class."""
-    name = function.name.rpartition(".")[2]
-    return function.owner if name == "__init__" else name

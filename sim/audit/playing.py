@@ -23,6 +23,7 @@ from staleloc.sim.choices import seeded
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.mutate import load_changed
+from staleloc.sim.parent import end_with_parent
 from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -178,6 +179,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
+    end_with_parent()
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr

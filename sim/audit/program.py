@@ -40,6 +40,12 @@ class Function:
         return " ".join(ast.unparse(it) for it in getattr(self.node, "decorator_list", ()))
 
     @property
+    def called(self) -> str:
+        """The name by which it is called: for a constructor, that of its class."""
+        name = self.name.rpartition(".")[2]
+        return self.owner if name == "__init__" else name
+
+    @property
     def is_kernel(self) -> bool:
         """Whether it runs on a GPU: its tensors are addresses."""
         return "jit" in self.decorators

@@ -22,6 +22,7 @@ from staleloc.sim.audit.playing import BUILTIN, FRESH, drawn, load, one, rounds_
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import play_tape
+from staleloc.sim.parent import end_with_parent
 from staleloc.sim.shrink import shrink
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -125,6 +126,7 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         os.close(out)
+        end_with_parent()
         try:
             result = work()
         except BaseException as error:
@@ -160,6 +162,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
+    end_with_parent()
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -121,7 +120,7 @@ def _join(one: Value, two: Value) -> Value:
 
 @dataclass
 class Facts:
-    """What is known of a program. It only grows, but for names, which are counted anew in every round.
+    """What is known of a program. It only grows, but for names, which are counted anew when a function is read again.
 
     Attributes:
         kept: what is kept at a place.
@@ -130,57 +129,74 @@ class Facts:
         fills: parameters that a function writes answers into.
         missing: functions that are given the mapping and were not met so far.
         spots: where nodes stand; to write them out takes time.
-        stores: for each attribute how often an answer, the table or something else was kept under its name.
+        reader: the function that is being read.
+        stores: reader -> attribute -> whether an answer, the table or something else was kept under its name.
+        touched: names of which something was learnt in this round: what mentions one is to be read again.
+        due: functions that were given something new, and are to be read again themselves.
     """
 
     kept: dict[Place, Value] = field(default_factory=dict)
     params: dict[tuple[Function, str], Value] = field(default_factory=dict)
     returns: dict[Function, Value] = field(default_factory=dict)
     fills: set[tuple[Function, str]] = field(default_factory=set)
-    stores: dict[str, Counter[str]] = field(default_factory=dict)
+    reader: Function | None = None
+    stores: dict[Function | None, dict[str, set[str]]] = field(default_factory=dict)
     table_names: set[str] = field(default_factory=lambda: {TABLE_NAME})
     answer_names: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     spots: dict[ast.AST, Spot] = field(default_factory=dict)
-    changed: bool = False
+    touched: set[str] = field(default_factory=set)
+    due: set[Function] = field(default_factory=set)
+
+    def read_by(self, function: Function) -> None:
+        """A function is read from its beginning."""
+        self.reader = function
+        self.stores[function] = {}
 
     def keep(self, place: Place, value: Value) -> None:
         """Something is kept at a place."""
-        self._learn(self.kept, place, value.bits)
+        if self._learn(self.kept, place, value.bits):
+            self.touched.add(place.attribute)
         kind = "table" if value.table else "answer" if value.answer else "" if value.neutral else "other"
         if kind:
-            self.stores.setdefault(place.attribute, Counter())[kind] += 1
+            self.stores.setdefault(self.reader, {}).setdefault(place.attribute, set()).add(kind)
 
     def give(self, function: Function, param: str, value: Value) -> None:
         """A function is given something."""
-        if value.table or value.answer:
-            self._learn(self.params, (function, param), Value(value.table, value.answer))
+        given = Value(value.table, value.answer)
+        if (value.table or value.answer) and self._learn(self.params, (function, param), given):
+            self.due.add(function)
 
     def give_back(self, function: Function, value: Value) -> None:
         """A function gives something back."""
-        self._learn(self.returns, function, value.returned)
+        if self._learn(self.returns, function, value.returned):
+            self.touched.add(function.called)
 
     def fill(self, function: Function, param: str) -> None:
         """A function writes answers into what it is given."""
         if (function, param) not in self.fills:
             self.fills.add((function, param))
-            self.changed = True
+            self.touched.add(function.called)
 
     def settle(self) -> None:
         """The end of a round: a name under which nothing but one kind of thing is kept says what it is."""
-        tables = {name for name, kinds in self.stores.items() if set(kinds) == {"table"}} | {TABLE_NAME}
-        answers = {name for name, kinds in self.stores.items() if set(kinds) == {"answer"}}
-        self.changed |= tables != self.table_names or answers != self.answer_names
+        kinds: dict[str, set[str]] = {}
+        for names in self.stores.values():
+            for name, met in names.items():
+                kinds.setdefault(name, set()).update(met)
+        tables = {name for name, met in kinds.items() if met == {"table"}} | {TABLE_NAME}
+        answers = {name for name, met in kinds.items() if met == {"answer"}}
+        self.touched |= (tables ^ self.table_names) | (answers ^ self.answer_names)
         self.table_names, self.answer_names = tables, answers
-        self.stores = {}
 
-    def _learn(self, known: dict[_K, Value], key: _K, value: Value) -> None:
+    def _learn(self, known: dict[_K, Value], key: _K, value: Value) -> bool:
+        """Whether it says anything new."""
         before = known.get(key, NOTHING)
         after = _join(before, value)
         after = replace(after, neutral=False, place=None)
         if after != before:
             known[key] = after
-            self.changed = True
+        return after != before
 
 
 def is_constant(node: ast.expr) -> bool:

@@ -1,0 +1,21 @@
+"""Processes that do not outlive the one that started them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+__all__ = ["end_with_parent"]
+
+
+def end_with_parent() -> None:
+    """End this process within a second when its parent is gone, even in the middle of an engine's call that does not
+    come back."""
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
