@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from staleloc.sim.cli_text import say, warn
-from staleloc.sim.matrix.defaults import SECONDS
+from staleloc.sim.matrix.defaults import BLIND, SECONDS
 
 __all__ = ["matrix"]
 
@@ -52,10 +52,20 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
 @click.option("--tapes", type=click.IntRange(min=1), help="A hunt's budget in tapes: the same on every machine.")
 @click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Hunts at a time.")
-@click.option("--no-blind", is_flag=True, help="Replay the tapes only.")
+@click.option(
+    "--blind",
+    type=click.Choice(BLIND),
+    default=BLIND[0],
+    show_default=True,
+    help="Fuzz everywhere, only where no tape diverges, or nowhere.",
+)
 @click.option("--show", is_flag=True, help="Measure nothing: show what is in the --json file.")
 @click.option(
-    "--json", "json_file", type=_FILE, metavar="FILE", help="Keep what is measured; a run goes on with what is there."
+    "--json",
+    "json_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Keep what is measured; a run goes on with what is there.  [default: nothing is kept, all is measured anew]",
 )
 @click.option("--html", type=_FILE, metavar="FILE", help="Write the table as a page.")
 @click.option(
@@ -71,7 +81,7 @@ def matrix(
     tapes: int | None,
     seeds: tuple[int, ...] | None,
     workers: int,
-    no_blind: bool,
+    blind: str,
     show: bool,
     json_file: Path | None,
     html: Path | None,
@@ -80,8 +90,9 @@ def matrix(
     """Which SGLang release shows which incident.
 
     Each scenario is replayed on each release, and each release is fuzzed blind, once a level and seed, until what
-    diverges there was seen or the budget is spent. Exit code 1 if a release diverges that is said to be fixed, and
-    no finding says otherwise.
+    diverges there was seen or the budget is spent. Where nothing diverges it is fuzzed with the first seed only, to the
+    end of the budget. Exit code 1 if a release diverges that is said to be fixed, and no finding says otherwise, or if
+    fuzzing finds something where no tape diverges.
     """
     from staleloc.sim.matrix import command
     from staleloc.sim.matrix.facts import Budget
@@ -93,7 +104,7 @@ def matrix(
     if show and json_file is None:
         raise click.UsageError("--show shows what is in a file; give it with --json")
     budget = None if tapes is None and seconds is None else Budget(tapes, seconds)
-    asked = command.Asked(targets, seeds, budget, workers, blind=not no_blind, measure=not show)
+    asked = command.Asked(targets, seeds, budget, workers, blind, measure=not show)
     outputs = command.Outputs(json_file, html, markdown)
     new, interrupted, text = command.run(asked, outputs)
     say(text, newline=False)

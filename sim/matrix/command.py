@@ -10,7 +10,7 @@ from pathlib import Path
 from staleloc.sim.finding import our_version
 from staleloc.sim.keep import KeepError, check_file, write
 from staleloc.sim.matrix import html, store, text
-from staleloc.sim.matrix.defaults import RELEASES, SECONDS, SEEDS
+from staleloc.sim.matrix.defaults import BLIND, RELEASES, SECONDS, SEEDS
 from staleloc.sim.matrix.facts import Budget, Matrix
 from staleloc.sim.matrix.measure import Session
 from staleloc.sim.matrix.record import alarms
@@ -27,7 +27,7 @@ class Asked:
 
     Attributes:
         targets: what to measure; empty for all releases.
-        blind: hunt, too.
+        blind: where to hunt, too; one of `defaults.BLIND`.
         measure: do anything at all.
     """
 
@@ -35,7 +35,7 @@ class Asked:
     seeds: tuple[int, ...] | None
     budget: Budget | None
     workers: int = 1
-    blind: bool = True
+    blind: str = BLIND[0]
     measure: bool = True
 
 
@@ -96,8 +96,8 @@ def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bo
         with progress() as show:
             session = Session(matrix, scenarios(), save, show)
             session.replays(targets)
-            if asked.blind:
-                session.hunts(asked.workers)
+            if asked.blind != "none":
+                session.hunts(asked.workers, asked.blind == "quiet")
     except KeyboardInterrupt:
         return False
     finally:

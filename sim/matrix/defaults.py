@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["RELEASES", "SECONDS", "SEEDS"]
+__all__ = ["BLIND", "RELEASES", "SECONDS", "SEEDS"]
 
 RELEASES = (
     *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
@@ -15,3 +15,6 @@ SECONDS = 60.0
 
 SEEDS = (0, 1, 2, 3, 4)
 """Seeds of the hunts on each release."""
+
+BLIND = ("all", "quiet", "none")
+"""Where releases are fuzzed: everywhere, only where no tape diverges, nowhere."""

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from staleloc.sim.matrix.cells import LEGEND, Cell, cell_of, footnotes, short
 from staleloc.sim.matrix.facts import VERDICTS, Matrix
 from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.text import heading, label, measured, said_words
+from staleloc.sim.matrix.text import heading, label, measured, quiet_rows, said_words
 from staleloc.sim.scenarios import Scenario
 
 __all__ = ["render"]
@@ -25,6 +25,7 @@ def render(matrix: Matrix, known: Sequence[Scenario]) -> str:
         heads=[heading(target) for target in matrix.releases],
         rows=[_row(matrix, scenario) for scenario in known],
         legend=list(LEGEND.items()),
+        quiet=quiet_rows(matrix, known),
         footnotes=footnotes(matrix, known),
         alarms=alarms(matrix, tuple(known)),
     )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from staleloc.sim.judge import Player, Unplayable
 from staleloc.sim.matrix.facts import Hunt, HuntKey, Matrix, Replayed
-from staleloc.sim.matrix.hunt import drawn, hunt, scope_of
+from staleloc.sim.matrix.hunt import drawn, hunt
+from staleloc.sim.matrix.quiet import diverging, is_known, of_scope, scopes, seeds_of
 from staleloc.sim.matrix.record import order
 from staleloc.sim.process import kill_workers
 from staleloc.sim.progress import Progress
@@ -76,9 +77,10 @@ class Session:
             self.matrix.releases = sorted({*self.matrix.releases, target}, key=order)
             self.save(self.matrix)
 
-    def hunts(self, workers: int) -> None:
-        """Hunt wherever the matrix has no hunt that would come to the same; Ctrl-C ends it, and is raised again."""
-        jobs = list(self._missing())
+    def hunts(self, workers: int, quiet_only: bool = False) -> None:
+        """Hunt wherever the matrix has no hunt that would come to the same, or only where no tape diverges; Ctrl-C ends
+        it, and is raised again."""
+        jobs = list(self._missing(quiet_only))
         with ThreadPoolExecutor(workers) as pool:
             waiting = {pool.submit(self._hunt, key, wanted): key for key, wanted in jobs}
             try:
@@ -100,30 +102,32 @@ class Session:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _hunt(self, key: HuntKey, wanted: tuple[str, ...]) -> Hunt:
-        known = sorted(self._of(key.scope), key=lambda it: it.name not in wanted)
-        return hunt(key, self.matrix.budget, known, wanted, self._over.is_set)
+        return hunt(key, self.matrix.budget, self._known(key, wanted), wanted, self._over.is_set)
 
-    def _of(self, scope: Scope) -> list[Scenario]:
-        return [scenario for scenario in self.known if scope_of(scenario.tape) == scope]
+    def _known(self, key: HuntKey, wanted: tuple[str, ...]) -> list[Scenario]:
+        """What a find may look like: those wanted first, then others of the scope; in a quiet place whatever else
+        diverges on the target at the same level, too."""
+        known = sorted(of_scope(self.known, key.scope), key=lambda it: it.name not in wanted)
+        if wanted:
+            return known
+        level = [it for it in self.known if it.tape.config.level == key.scope.level and it not in known]
+        return known + [it for it in level if is_known(self.matrix, key.target, it.name)]
 
-    def _missing(self) -> Iterator[tuple[HuntKey, tuple[str, ...]]]:
-        """Hunts to be done: where something diverges first, one scope after the other, newest release first."""
-        scopes = list(dict.fromkeys(scope_of(scenario.tape) for scenario in self.known))
-        places = [(target, scope) for scope in scopes for target in reversed(self.matrix.releases)]
-        places = [(target, scope) for target, scope in places if not self._lacks(target, scope)]
-        wanted = {place: self._wanted(*place) for place in places}
-        for place in sorted(places, key=lambda place: not wanted[place]):
-            for seed in self.matrix.seeds:
+    def _missing(self, quiet_only: bool) -> Iterator[tuple[HuntKey, tuple[str, ...]]]:
+        """Hunts to be done: where nothing diverges first, one scope after the other, newest release first."""
+        everywhere = [(target, scope) for scope in scopes(self.known) for target in reversed(self.matrix.releases)]
+        places = [(target, scope) for target, scope in everywhere if not self._lacks(target, scope)]
+        wanted = {place: diverging(self.matrix, self.known, *place) for place in places}
+        for place in sorted(places, key=lambda place: bool(wanted[place])):
+            if quiet_only and wanted[place]:
+                return
+            for seed in seeds_of(self.matrix, wanted[place]):
                 key = HuntKey(*place, seed)
                 if not self._is_done(key, wanted[place]):
                     yield key, wanted[place]
 
     def _lacks(self, target: str, scope: Scope) -> bool:
         return target not in self._profiles or scope.lacking(self._profiles[target]) is not None
-
-    def _wanted(self, target: str, scope: Scope) -> tuple[str, ...]:
-        replays = self.matrix.replays[target]
-        return tuple(it.name for it in self._of(scope) if replays[it.name].verdict == "diverges")
 
     def _is_done(self, key: HuntKey, wanted: tuple[str, ...]) -> bool:
         done = self.matrix.hunts.get(key)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from staleloc.sim.matrix.facts import Matrix, Replayed
+from staleloc.sim.matrix.quiet import news
 from staleloc.sim.scenarios import Said, Scenario
 
 __all__ = ["Disagreement", "alarms", "claim", "disagreement", "order", "release_number"]
@@ -88,9 +89,6 @@ def alarms(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
                 lines.append(f"{scenario.name} on {target}: {differs.text}")
     for key, hunt in matrix.hunts.items():
         if not hunt.wanted:
-            finds = [(seen.tape, f"looks like {name}") for name, seen in hunt.found.items()]
-            finds += [(other.tape, f"{other.kind}: {other.what}") for other in hunt.others]
-            lines += [
-                f"{key.target}, {key.scope}, seed {key.seed}, tape {tape}: {what}" for tape, what in sorted(finds)
-            ]
+            place = f"{key.target}, {key.scope}, seed {key.seed}"
+            lines += [f"{place}, tape {tape}: {what}" for tape, what in news(matrix, key.target, hunt)]
     return lines

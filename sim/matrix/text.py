@@ -9,11 +9,16 @@ from pathlib import Path
 from staleloc.sim.keep import KeepError, write
 from staleloc.sim.matrix.cells import LEGEND, cell_of, footnotes, short
 from staleloc.sim.matrix.facts import Matrix
+from staleloc.sim.matrix.quiet import hunted, news, places, scopes, seen_there
 from staleloc.sim.matrix.record import alarms
 from staleloc.sim.report import columns
 from staleloc.sim.scenarios import Said, Scenario
 
-__all__ = ["MARKS", "compact", "heading", "label", "measured", "page", "said_words", "terminal", "write_markdown"]
+__all__ = [
+    "MARKS",
+    "compact", "heading", "label", "measured", "page", "quiet_rows", "quiet_total", "readme", "said_words", "terminal",
+    "write_markdown",
+]  # fmt: skip
 
 MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end of matrix -->")
 """Lines of a Markdown file between which the table stands, if it has more than the table."""
@@ -59,7 +64,7 @@ def terminal(matrix: Matrix, known: Sequence[Scenario]) -> str:
     lines = columns(rows, indent="")
     used = {cell for row in rows[1:] for cell in row[1:]}
     legend = [(text or "(none)", says) for text, says in LEGEND.items() if _occurs(text, used)]
-    lines += ["", *columns(legend, indent=""), "", *footnotes(matrix, known)]
+    lines += ["", *columns(legend, indent=""), "", *footnotes(matrix, known), *quiet_total(matrix, known)]
     lines += [*(f"NEW: {line}" for line in alarms(matrix, known)), measured(matrix)]
     return "\n".join(lines) + "\n"
 
@@ -74,12 +79,41 @@ def _occurs(text: str, cells: set[str]) -> bool:
 
 def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> str:
     """The table in Markdown, one row an incident."""
-    head = ["SGLang PR, incident", *map(heading, matrix.releases)]
-    lines = [_row(head), _row(["---"] * len(head))]
+    rows = [["SGLang PR, incident", *map(heading, matrix.releases)]]
     for scenario in known:
         cells = [short(cell_of(matrix, scenario, target), tapes).replace("*", "\\*") for target in matrix.releases]
-        lines.append(_row([_linked(scenario), *cells]))
-    return "\n".join(lines) + "\n"
+        rows.append([_linked(scenario), *cells])
+    return "\n".join(_table(rows))
+
+
+def quiet_rows(matrix: Matrix, known: Sequence[Scenario]) -> list[tuple[str, ...]]:
+    """A table of the places where no tape diverges, its head first; empty if there is none."""
+    quiet = places(matrix, known)
+    drawn = scopes(known)
+    head = ("release", *(str(scope).removeprefix("the ") for scope in drawn))
+    rows = []
+    for target in dict.fromkeys(target for target, _ in quiet):
+        cells = (seen_there(matrix, target, scope) if (target, scope) in quiet else "" for scope in drawn)
+        rows.append((heading(target), *cells))
+    return [head, *rows] if rows else []
+
+
+def quiet_total(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
+    """One line: how much was played where no tape diverges, and whether there was something; none if nothing was."""
+    hunts = [(target, hunt) for target, scope in places(matrix, known) if (hunt := hunted(matrix, target, scope))]
+    if not hunts:
+        return []
+    new = sum(len(news(matrix, target, hunt)) for target, hunt in hunts)
+    silent = not any(hunt.found or hunt.others for _, hunt in hunts)
+    came = "silent" if silent else f"{new or 'nothing'} new"
+    tapes = sum(hunt.tapes for _, hunt in hunts)
+    return [f"Fuzzed blind where no tape diverges ({len(hunts)} hunts): {tapes:,} tapes, {came}."]
+
+
+def readme(matrix: Matrix, known: Sequence[Scenario]) -> str:
+    """What stands between the marks of another page."""
+    total = "".join(f"\n{line}\n" for line in quiet_total(matrix, known))
+    return compact(matrix, known) + total
 
 
 def _linked(scenario: Scenario) -> str:
@@ -108,6 +142,13 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "The same, with the number of the first tape that shows the bug (median of the seeds) in place of seconds.",
         "",
         compact(matrix, known, tapes=True),
+        "## Blind, where nothing is known",
+        "",
+        "Releases and levels at which no tape diverges, fuzzed with the first seed to the end of the budget. A find is",
+        "new, unless it looks like a tape that diverges on this release at another level. An empty cell: a tape",
+        "diverges there (see above), or the release has nothing of the kind; `?`: not fuzzed yet.",
+        "",
+        *_table(quiet_rows(matrix, known)),
         "## Not what the record says",
         "",
         *_listed(footnotes(matrix, known)),
@@ -121,7 +162,6 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "## Incidents",
         "",
         *_incidents(known),
-        "",
         "## Not told apart",
         "",
         "What hunts found on releases that have a bug of the same level, and what looks like none by class and words",
@@ -132,15 +172,21 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table and an empty line; nothing if it has no rows."""
+    if not rows:
+        return ["Nothing.", ""]
+    return [_row(rows[0]), _row(["---"] * len(rows[0])), *map(_row, rows[1:]), ""]
+
+
 def _listed(lines: Sequence[str]) -> list[str]:
     return [f"- {line}" for line in lines] or ["Nothing."]
 
 
 def _incidents(known: Sequence[Scenario]) -> list[str]:
-    lines = [_row(["tape", "incident", "family", "the record says", "mechanism"]), _row(["---"] * 5)]
-    for it in known:
-        lines.append(_row([f"`{it.name}`", it.incident, it.family, said_words(it.said), it.mechanism]))
-    return lines
+    rows = [["tape", "incident", "family", "the record says", "mechanism"]]
+    rows += [[f"`{it.name}`", it.incident, it.family, said_words(it.said), it.mechanism] for it in known]
+    return _table(rows)
 
 
 def _others(matrix: Matrix) -> list[str]:
@@ -178,4 +224,4 @@ def write_markdown(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> Non
     _, ended, after = rest.partition(last)
     if not ended:
         raise KeepError(f"{path} has the line {first!r} and not {last!r}")
-    write(path, f"{before}{first}\n{compact(matrix, known)}{last}{after}")
+    write(path, f"{before}{first}\n{readme(matrix, known)}{last}{after}")

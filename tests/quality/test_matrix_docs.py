@@ -14,8 +14,8 @@ from staleloc.sim.scenarios import Scenario, scenarios
 ROOT = Path(__file__).parents[2]
 
 AGAIN = (
-    "python -m staleloc.sim matrix --json docs/matrix.json --markdown docs/MATRIX.md --markdown README.md --no-blind "
-    "(and without --no-blind to fuzz what is new)"
+    "python -m staleloc.sim matrix --json docs/matrix.json --markdown docs/MATRIX.md --markdown README.md --blind none "
+    "(and without --blind none to fuzz what is new)"
 )
 
 
@@ -30,7 +30,7 @@ def test_the_documents_show_the_file(matrix: Matrix) -> None:
     assert page == text.page(matrix, scenarios()), AGAIN
     first, last = text.MARKS
     _, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"{first}\n")
-    assert rest.partition(last)[0] == text.compact(matrix, scenarios()), AGAIN
+    assert rest.partition(last)[0] == text.readme(matrix, scenarios()), AGAIN
 
 
 def test_every_scenario_was_played_on_every_release(matrix: Matrix) -> None:

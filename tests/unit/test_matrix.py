@@ -134,6 +134,63 @@ def test_a_find_where_no_tape_diverges_is_an_alarm(small: Matrix) -> None:
     ]
 
 
+def test_a_find_where_another_level_is_known_to_diverge_is_not_new(small: Matrix) -> None:
+    """As a decode node and a speculating one have the same tree."""
+    known = ALL["pr36848-ack-takes-another-lock"]
+    spec = Scope("engine", ("spec",))
+    small.hunts[HuntKey(OLD, spec, 0)] = replace(found(2, name=known.name), wanted=())
+    for verdict, new in (("diverges", 0), ("silent", 1)):
+        small.replays[OLD][known.name] = Replayed(verdict)
+        assert len(alarms(small, [PARTIAL])) == new
+
+
+def quiet_of(hunt: Hunt | None, known: Scenario = PARTIAL) -> str:
+    """What a table says of a hunt on a release where a scenario of its scope is silent."""
+    key = HuntKey(NEW, scope_of(known.tape), 0)
+    matrix = matrix_of({NEW: {known.name: Replayed("silent")}}, {} if hunt is None else {key: hunt})
+    return text.quiet_rows(matrix, [known])[1][1]
+
+
+def test_what_is_found_where_no_tape_diverges_is_shown() -> None:
+    """Silence with the number of tapes, what was found if it was not silent, and whether it ended early."""
+    silent = replace(found(None), wanted=(), tapes=1234)
+    other = Other("leak", "conservation", "page # is lost", 5)
+    assert quiet_of(None) == "?"
+    assert quiet_of(silent) == "1,234 tapes, silent"
+    assert quiet_of(replace(silent, note="it hung")) == "1,234 tapes, silent; ended early: it hung"
+    assert quiet_of(replace(silent, others=(other,))) == "1,234 tapes, NEW: leak: page # is lost"
+    assert quiet_of(replace(found(2), wanted=())) == f"9 tapes, NEW: looks like {PARTIAL.name}"
+    assert quiet_of(found(None)) == "?", "a hunt for something that does not diverge any more is none"
+
+
+def test_where_no_tape_diverges_there_is_a_table(small: Matrix) -> None:
+    """One row a release, one column a level; and a line that has the sum. A level that diverges has no cell, nor one
+    of which no tape can be played."""
+    engine = ALL["pr36848-ack-takes-another-lock"]
+    both = [PARTIAL, engine]
+    small.replays[OLD][engine.name] = Replayed("unplayable", "no tree")
+    small.replays[NEW][engine.name] = Replayed("silent")
+    head = ("release", "allocator level", "engine level")
+    assert text.quiet_rows(small, both) == [head, ("0.5.14", "?", "?")]
+    assert text.quiet_total(small, both) == []
+    for scope in (Scope(), Scope("engine")):
+        small.hunts[HuntKey(NEW, scope, 0)] = replace(found(None), wanted=())
+    assert text.quiet_rows(small, both) == [head, ("0.5.14", "9 tapes, silent", "9 tapes, silent")]
+    total = "Fuzzed blind where no tape diverges (2 hunts): 18 tapes, silent."
+    assert text.quiet_total(small, both) == [total]
+    assert text.readme(small, both) == f"{text.compact(small, both)}\n{total}\n"
+    for page in (text.page(small, both), html.render(small, both)):
+        assert page.count("9 tapes, silent") == 2
+    assert total in text.terminal(small, both)
+    small.hunts[HuntKey(NEW, Scope(), 0)] = replace(found(2), wanted=())
+    assert text.quiet_total(small, both) == [total.replace("silent", "1 new")]
+    small.replays[NEW][PARTIAL.name] = Replayed("diverges")
+    assert text.quiet_rows(small, both) == [head, ("0.5.14", "", "9 tapes, silent")]
+    del small.replays[NEW]
+    assert text.quiet_rows(small, both) == []
+    assert "\nNothing.\n" in text.page(small, both)
+
+
 @pytest.mark.parametrize(
     ("tapes", "expected"),
     [((8, 0, 3), (3, 3, 4, "2 s")), ((8, None, 3), (3, 2, 9, "4 s")), ((None, None, 3), (3, 1, None, "x"))],
@@ -216,7 +273,7 @@ def test_every_scenario_has_a_row_and_every_release_a_column(small: Matrix) -> N
     assert {row.count("|") for row in rows} == {4}
     assert sum(row.endswith("| ? | ? |") for row in rows) == len(ALL) - 1
     page = html.render(small, scenarios())
-    assert page.count("<td") == 2 * len(ALL)
+    assert page.count('<td class="cell') == 2 * len(ALL)
 
 
 def test_what_a_release_says_can_not_spoil_a_page(small: Matrix) -> None:
@@ -244,7 +301,7 @@ def test_the_table_is_written_between_marks(small: Matrix, tmp_path: Path) -> No
     readme.write_text(f"# Ours\n{first}\nold\n{last}\nmore\n")
     for _ in range(2):
         text.write_markdown(readme, small, [PARTIAL])
-    assert readme.read_text() == f"# Ours\n{first}\n{text.compact(small, [PARTIAL])}{last}\nmore\n"
+    assert readme.read_text() == f"# Ours\n{first}\n{text.readme(small, [PARTIAL])}{last}\nmore\n"
     text.write_markdown(page, small, [PARTIAL])
     assert page.read_text() == text.page(small, [PARTIAL])
     readme.write_text(f"{first}\nold\n")
@@ -297,17 +354,20 @@ class Hunting:
 
     Attributes:
         done: the hunts that were asked for.
+        known: what their finds may look like.
         fails: the seed of a hunt in which somebody presses Ctrl-C.
     """
 
     def __init__(self) -> None:
         self.done: list[HuntKey] = []
+        self.known: list[list[Scenario]] = []
         self.fails: int | None = None
 
     def hunt(self, key: HuntKey, budget: Budget, known: Any, wanted: tuple[str, ...], over: Any) -> Hunt:
         if key.seed == self.fails:
             raise KeyboardInterrupt
         self.done.append(key)
+        self.known.append(list(known))
         return Hunt(wanted, drawn(key.scope.of(BuiltinEngine.profiles), key.seed), 0, 0.0, {})
 
 
@@ -316,6 +376,13 @@ def hunting(monkeypatch: pytest.MonkeyPatch) -> Hunting:
     fake = Hunting()
     monkeypatch.setattr(measure, "hunt", fake.hunt)
     return fake
+
+
+@pytest.fixture
+def diverging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tapes diverge wherever they are replayed."""
+    seen = {PARTIAL.name: Replayed("diverges")}
+    monkeypatch.setattr(measure, "replay_all", lambda player, known: dict(seen))
 
 
 def session_of(matrix: Matrix, save: Callable[[Matrix], None] = lambda matrix: None) -> measure.Session:
@@ -344,6 +411,7 @@ def test_a_hunt_ends_when_all_that_diverges_was_seen(hostile: Callable[[str], Pa
         assert done.found[PARTIAL.name].tape == done.tapes - 1 < 39
 
 
+@pytest.mark.usefixtures("diverging")
 def test_a_run_does_only_what_is_missing(hunting: Hunting) -> None:
     """A hunt is done again when the generator draws other tapes, other scenarios diverge, or it ended early."""
     matrix = empty(tapes=2, seeds=(0, 1, 2, 3))
@@ -361,6 +429,37 @@ def test_a_run_does_only_what_is_missing(hunting: Hunting) -> None:
     assert hunting.done == keys[:3]
 
 
+def test_a_place_where_no_tape_diverges_is_hunted_once(hunting: Hunting) -> None:
+    """With the first seed, to see whether there is something new; and not again."""
+    matrix = empty(tapes=2, seeds=(3, 4))
+    session = session_of(matrix)
+    session.replays(["builtin"])
+    for _ in range(2):
+        session.hunts(1)
+    assert hunting.done == [HuntKey("builtin", Scope(), 3)]
+
+
+def test_places_where_no_tape_diverges_are_hunted_first_or_alone(hunting: Hunting) -> None:
+    """What is found there would be new. A find may look like whatever diverges on the release at the same level."""
+    engine, spec = ALL["pr36848-ack-takes-another-lock"], ALL["pr34924-window-never-evicted"]
+    matrix = empty(tapes=2)
+    session = measure.Session(matrix, [PARTIAL, engine, spec], lambda matrix: None, Progress())
+    session.replays(["builtin"])
+    matrix.replays["builtin"][engine.name] = matrix.replays["builtin"][PARTIAL.name] = Replayed("diverges")
+    quiet = HuntKey("builtin", scope_of(spec.tape), 0)
+    session.hunts(1, quiet_only=True)
+    assert hunting.done == [quiet]
+    assert hunting.known == [[spec, engine]]
+    matrix.hunts.clear()
+    session.hunts(1)
+    assert hunting.done[1:] == [
+        quiet,
+        *(HuntKey("builtin", scope, seed) for scope in (Scope(), scope_of(engine.tape)) for seed in (0, 1)),
+    ]
+    assert hunting.known[2:] == [[PARTIAL]] * 2 + [[engine]] * 2
+
+
+@pytest.mark.usefixtures("diverging")
 def test_an_interrupted_run_keeps_what_it_has(hunting: Hunting) -> None:
     """The next one goes on from there."""
     matrix = empty(tapes=2, seeds=(0, 1, 2))
