@@ -107,7 +107,8 @@ def wanted_locks(
 
     Args:
         shared: request -> its tokens that belong to the tree.
-        since: request -> the first token it needs; nodes that end before it do not count. 0 unless given.
+        since: request -> the first token it needs; nodes of which it shares nothing from there on do not count.
+            0 unless given.
     """
     first = since or {}
     paths = [(tuple(tokens), first.get(number, 0)) for number, tokens in shared.items()]
@@ -115,6 +116,7 @@ def wanted_locks(
     for item in placed:
         start, stop = len(item.before), len(item.path)
         wanted[item.node.node] = sum(
-            len(path) > start and stop > needed and path[:stop] == item.path[: len(path)] for path, needed in paths
+            len(path) > start and min(stop, len(path)) > needed and path[:stop] == item.path[: len(path)]
+            for path, needed in paths
         )
     return wanted

@@ -111,3 +111,12 @@ def test_a_node_that_ends_before_a_window_is_not_wanted() -> None:
     assert wanted_locks(place(nodes), shared) == {1: 1, 2: 1}
     assert wanted_locks(place(nodes), shared, {7: 2}) == {1: 0, 2: 1}
     assert wanted_locks(place(nodes), shared, {7: 1}) == {1: 1, 2: 1}
+
+
+def test_what_a_request_does_not_share_of_a_node_is_not_wanted_for_its_window() -> None:
+    """A decode node may take a part of a node as a prefix, and have all that its window reaches in slots of its own."""
+    nodes = [NodeView(1, None, (1, 1, 1, 1), (2, 3, 4, 5), (2, 3, 4, 5), None, None, 2, 1)]
+    shared = {7: (1, 1, 1, 1), 8: (1, 1)}
+    assert wanted_locks(place(nodes), shared) == {1: 2}
+    assert wanted_locks(place(nodes), shared, {7: 2, 8: 2}) == {1: 1}
+    assert wanted_locks(place(nodes), shared, {7: 2, 8: 1}) == {1: 2}
