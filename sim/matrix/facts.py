@@ -91,7 +91,7 @@ class Hunt:
 
     Attributes:
         wanted: scenarios whose tapes diverge on the target; the hunt ends when all of them were seen.
-        drawn: digest of the first tapes, which changes when the generator or the target's profiles do.
+        drawn: digest, which changes when the generator, the target's profiles or the words of what is wanted do.
         tapes: tapes played.
         seconds: of processor time, playing them.
         found: scenario -> where it was seen first.

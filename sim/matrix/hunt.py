@@ -45,10 +45,12 @@ def scope_of(tape: Tape) -> Scope:
     return Scope(tape.config.level, tape.config.features)
 
 
-def drawn(profiles: Sequence[Profile], seed: int) -> str:
-    """A digest of the first tapes of a seed: equal where a hunt plays the same."""
+def drawn(profiles: Sequence[Profile], seed: int, wanted: Sequence[Scenario] = ()) -> str:
+    """A digest of the first tapes of a seed, and of the words by which what is wanted is known: equal where a hunt
+    would play and find the same."""
     texts = "".join(dumps(generate_tape(seeded(seed, index), profiles)) for index in range(_DRAWN))
-    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+    words = "".join("\n".join([it.name, *it.shows]) for it in wanted if it.shows)
+    return hashlib.sha256((texts + words).encode()).hexdigest()[:16]
 
 
 def looks_like(tape: Tape, divergence: Divergence, known: Sequence[Scenario]) -> Scenario | None:
@@ -71,7 +73,7 @@ def hunt(
     """Play until everything wanted was seen, or the budget is spent.
 
     Args:
-        known: scenarios of the hunt's scope; those wanted first.
+        known: scenarios that a find may look like; those wanted first.
         wanted: names of those whose tapes diverge on this target. If there are none, the whole budget is played.
         over: whether somebody ended the hunt.
 
@@ -114,7 +116,7 @@ class _Hunt:
                     break
         except TargetError as error:
             note = str(error)
-        digest = drawn(self._profiles, self._seed)
+        digest = drawn(self._profiles, self._seed, [it for it in self._known if it.name in wanted])
         return Hunt(wanted, digest, tapes, self._seconds, self._found, tuple(self._others.values()), note)
 
     def _spent(self, budget: Budget, played: int) -> bool:

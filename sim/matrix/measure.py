@@ -105,11 +105,9 @@ class Session:
         return hunt(key, self.matrix.budget, self._known(key, wanted), wanted, self._over.is_set)
 
     def _known(self, key: HuntKey, wanted: tuple[str, ...]) -> list[Scenario]:
-        """What a find may look like: those wanted first, then others of the scope; in a quiet place whatever else
-        diverges on the target at the same level, too."""
+        """What a find may look like: those wanted first, then others of the scope, then whatever else diverges on the
+        target at the same level."""
         known = sorted(of_scope(self.known, key.scope), key=lambda it: it.name not in wanted)
-        if wanted:
-            return known
         level = [it for it in self.known if it.tape.config.level == key.scope.level and it not in known]
         return known + [it for it in level if is_known(self.matrix, key.target, it.name)]
 
@@ -133,4 +131,5 @@ class Session:
         done = self.matrix.hunts.get(key)
         if done is None or done.note is not None or done.wanted != wanted:
             return False
-        return done.drawn == drawn(key.scope.of(self._profiles[key.target]), key.seed)
+        known = [it for it in self._known(key, wanted) if it.name in wanted]
+        return done.drawn == drawn(key.scope.of(self._profiles[key.target]), key.seed, known)

@@ -66,7 +66,10 @@ def is_known(matrix: Matrix, target: str, name: str) -> bool:
 
 
 def news(matrix: Matrix, target: str, hunt: Hunt) -> list[tuple[int, str]]:
-    """What a hunt of a quiet place found that nobody knows: the first tape's number, and what it shows."""
+    """What a hunt found that looks like nothing that diverges there: the first tape's number, and what it shows.
+
+    Of a quiet place it is what nobody knows.
+    """
     finds = [
         (seen.tape, f"looks like {name}") for name, seen in hunt.found.items() if not is_known(matrix, target, name)
     ]

@@ -42,7 +42,7 @@ def matrix_schema() -> Schema:
         "features": _list({"enum": list(FEATURES)}, "What is in play on top of the level."),
         "seed": _COUNT,
         "wanted": _list(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
-        "drawn": {"description": "Digest of the first tapes.", **_NAME},
+        "drawn": {"description": "Digest of the first tapes, and of the words of what is wanted.", **_NAME},
         "tapes": {"description": "Tapes played.", **_COUNT},
         "seconds": {"description": "Of processor time, playing them.", **_SECONDS},
         "found": _named(sighting, "Scenario -> the first tape that looks like it."),

@@ -190,14 +190,13 @@ def _incidents(known: Sequence[Scenario]) -> list[str]:
 
 
 def _others(matrix: Matrix) -> list[str]:
-    """Releases, level -> kinds that look like no scenario."""
+    """Releases, level -> kinds that look like no scenario, and scenarios whose tapes do not diverge there."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for key, hunt in matrix.hunts.items():
-        for other in hunt.others:
-            if hunt.wanted:
-                targets = kinds.setdefault((str(key.scope), f"{other.kind}: {other.what}"), [])
-                if heading(key.target) not in targets:
-                    targets.append(heading(key.target))
+        for _, what in news(matrix, key.target, hunt) if hunt.wanted else []:
+            targets = kinds.setdefault((str(key.scope), what), [])
+            if heading(key.target) not in targets:
+                targets.append(heading(key.target))
     ordered = sorted((scope, what, sorted(targets)) for (scope, what), targets in kinds.items())
     return [f"{scope}, {', '.join(targets)}: {what}" for scope, what, targets in ordered]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from staleloc.sim.divergence import Divergence
 from staleloc.sim.matrix import store, text
 from staleloc.sim.matrix.facts import Matrix
+from staleloc.sim.matrix.hunt import looks_like, scope_of
 from staleloc.sim.matrix.record import alarms
 from staleloc.sim.scenarios import Scenario, scenarios
 
@@ -53,3 +56,17 @@ def test_a_row_is_what_its_scenario_says(scenario: Scenario, matrix: Matrix) -> 
 def test_nothing_in_the_table_is_new(matrix: Matrix) -> None:
     """No release diverges that should be fixed, unless the findings say so."""
     assert alarms(matrix, scenarios()) == []
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: scenario.name)
+def test_a_hunt_knows_a_scenario_by_what_its_tape_shows(scenario: Scenario, matrix: Matrix) -> None:
+    """On every release on which it diverges: one that words it otherwise would look as if nobody found it."""
+    known = [it for it in scenarios() if scope_of(it.tape) == scope_of(scenario.tape)]
+    longer = replace(scenario.tape, events=scenario.tape.events * 2)
+    tape = longer if scenario.tape.config.level == "engine" else scenario.tape
+    for target, replays in matrix.replays.items():
+        seen = replays[scenario.name]
+        if seen.verdict == "diverges":
+            kind, _, what = seen.what.partition(": ")
+            found = looks_like(tape, Divergence(kind, "any", 0, what), known)
+            assert found == scenario, f"{target}: enter its words under shows"

@@ -413,7 +413,8 @@ def test_a_hunt_ends_when_all_that_diverges_was_seen(hostile: Callable[[str], Pa
 
 @pytest.mark.usefixtures("diverging")
 def test_a_run_does_only_what_is_missing(hunting: Hunting) -> None:
-    """A hunt is done again when the generator draws other tapes, other scenarios diverge, or it ended early."""
+    """A hunt is done again when the generator draws other tapes, other scenarios diverge or are known by other words,
+    or it ended early."""
     matrix = empty(tapes=2, seeds=(0, 1, 2, 3))
     saved: list[int] = []
     session = session_of(matrix, lambda matrix: saved.append(len(matrix.hunts)))
@@ -427,6 +428,10 @@ def test_a_run_does_only_what_is_missing(hunting: Hunting) -> None:
     hunting.done.clear()
     session.hunts(1)
     assert hunting.done == keys[:3]
+    hunting.done.clear()
+    session.known = [replace(PARTIAL, shows=("something",))]
+    session.hunts(1)
+    assert hunting.done == keys
 
 
 def test_a_place_where_no_tape_diverges_is_hunted_once(hunting: Hunting) -> None:
@@ -456,7 +461,7 @@ def test_places_where_no_tape_diverges_are_hunted_first_or_alone(hunting: Huntin
         quiet,
         *(HuntKey("builtin", scope, seed) for scope in (Scope(), scope_of(engine.tape)) for seed in (0, 1)),
     ]
-    assert hunting.known[2:] == [[PARTIAL]] * 2 + [[engine]] * 2
+    assert hunting.known[2:] == [[PARTIAL]] * 2 + [[engine]] * 2, "others only where they diverge"
 
 
 @pytest.mark.usefixtures("diverging")
