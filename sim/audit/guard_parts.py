@@ -54,7 +54,7 @@ class Masks:
 def looser(node: ast.expr, masks: Masks) -> _Looser:
     """What `node` is without a guard of its own; those of its parts are theirs."""
     match node:
-        case ast.Subscript(ctx=ast.Load(), slice=ast.Slice() as part):
+        case ast.Subscript(ctx=ast.Load(), slice=ast.Slice(step=None) as part):
             yield from _unbound(node.value, part)
         case ast.Subscript(ctx=ast.Load(), slice=index) if masks.has(index):
             yield "mask", node.value
@@ -85,8 +85,8 @@ def _unbound(value: ast.expr, part: ast.Slice) -> _Looser:
     elif None in ends:
         yield "bound", value
     else:
-        yield "bound", ast.Subscript(value, ast.Slice(None, part.upper, part.step), ast.Load())
-        yield "bound", ast.Subscript(value, ast.Slice(part.lower, None, part.step), ast.Load())
+        yield "bound", ast.Subscript(value, ast.Slice(None, part.upper), ast.Load())
+        yield "bound", ast.Subscript(value, ast.Slice(part.lower, None), ast.Load())
 
 
 def _one_less(node: ast.BoolOp) -> _Looser:

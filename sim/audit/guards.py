@@ -71,9 +71,12 @@ def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """Expressions of a statement, without those of statements and definitions inside it."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Raise | ast.Assert):
-        return
+    """Expressions of a statement, without those of statements and definitions inside it, or of a contract."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Raise() | ast.Assert():
+            return
+        case ast.If(body=[ast.Raise()], orelse=[]):
+            return
     todo = list(ast.iter_child_nodes(statement))
     while todo:
         node = todo.pop(0)

@@ -66,7 +66,12 @@ class _Trial:
             if self._seconds() > self._job["seconds"]:
                 break
             tapes += 1
-            tape, verdict = one(self._target, self._job["seed"], self._scopes[number], index)
+            try:
+                tape, verdict = one(self._target, self._job["seed"], self._scopes[number], index)
+            except Exception as error:
+                # Outside any event: the target cannot even be built.
+                why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                return {"outcome": "killed", "tapes": tapes, "seconds": self._seconds(), "why": why}
             divergence = verdict.divergence
             if divergence is not None and self._tells(divergence) and (not is_new or self._is_silent(tape, number)):
                 return {

@@ -53,6 +53,8 @@ def guards(body: str) -> list[tuple[str, str, str]]:
         ("if n > room:\n    raise ValueError(n[:2])", []),
         ("assert a and b", []),
         ("return x[:]", [("view", "x[:]", "x")]),
+        ("return x[::-1]", []),
+        ("if a and b:\n    raise ValueError(a)", []),
         ("return list(self.free)", [("view", "list(self.free)", "self.free")]),
         ("return list(f())", []),
         ("return t.clone()", [("clone", "t.clone()", "t")]),
