@@ -30,8 +30,15 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--guards",
     default="*",
-    metavar="PATTERN",
-    help="Take away only the guards in functions that match PATH:FUNCTION, such as 'srt/mem_cache/allocator/*'.",
+    metavar="A,B",
+    help="Take away only guards in PATH:FUNCTION that matches one of these, such as 'srt/mem_cache/allocator/*'.",
+)
+@click.option(
+    "--each",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Seconds of processor time for the tapes without one guard.",
 )
 @click.option("--strict", is_flag=True, help="Exit code 1 for unproven sites and unnoticed guards, too.")
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
@@ -55,6 +62,7 @@ def audit(
     seconds: float | None,
     workers: int,
     guards: str,
+    each: float,
     strict: bool,
     github: bool,
     prefix: str,
@@ -74,14 +82,15 @@ def audit(
 
     if rounds is not None and seconds is not None:
         raise click.UsageError("--rounds and --seconds are two ways to say when to stop; give one")
-    if seconds is not None and not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
+    for value, name in ((seconds, "--seconds"), (each, "--each")):
+        if value is not None and not math.isfinite(value):
+            raise click.BadParameter(f"{value} is no time", param_hint=f"'{name}'")
     if rounds is None and seconds is None:
         seconds = DEFAULT_SECONDS
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     outputs = Outputs(json_file, sarif_file, html_file, folder, prefix)
     show = warn if sys.stderr.isatty() else lambda text: None
-    result = run(target, Budget(seed, rounds, seconds, workers), outputs, show, guards)
+    result = run(target, Budget(seed, rounds, seconds, workers, each), outputs, show, guards)
     say(result.text)
     for finding in result.findings:
         say(f"\n{finding}")

@@ -54,7 +54,7 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
     """Every guard in functions that have to do with the mapping, in the order of files and lines.
 
     Args:
-        only: a pattern for ``path:function``; guards elsewhere are left alone.
+        only: patterns for ``path:function``, with commas; guards elsewhere are left alone.
     """
     sites: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, site in enumerate(found.sites):
@@ -65,7 +65,10 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
     for function in _concerned(reading):
         place = function.module.source.path, function.name
         changes += [replace(it, sites=tuple(sites[place])) for it in _others(function, dropped)]
-    wanted = (it for it in changes if fnmatchcase(f"{it.spot.path}:{it.spot.function}", only))
+    patterns = only.split(",")
+    wanted = (
+        it for it in changes if any(fnmatchcase(f"{it.spot.path}:{it.spot.function}", pattern) for pattern in patterns)
+    )
     return tuple(_numbered(sorted(wanted, key=_place)))
 
 

@@ -68,7 +68,7 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     """Audit a target.
 
     Args:
-        only: which guards are taken away, as a pattern for ``path:function``.
+        only: which guards are taken away, as patterns for ``path:function``, with commas.
         show: is told what is being done.
 
     Raises:

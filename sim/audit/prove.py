@@ -18,9 +18,6 @@ from staleloc.sim.wire import divergence_from_json
 
 __all__ = ["Proof", "prove"]
 
-CHANGE_SECONDS = 30.0
-"""Of processor time, for the tapes of one changed target."""
-
 MAX_FRESH = 200
 """Rounds of new tapes, after those that came to the guard."""
 
@@ -84,7 +81,7 @@ def prove(
         {
             "target": target,
             "seed": budget.seed,
-            "seconds": CHANGE_SECONDS,
+            "seconds": budget.each,
             "sources": {it.module: it.text for it in (sources[changes[number].spot.path] for number in share)},
             "changes": [
                 _told(changes[number], sources, reached.needing[number], changes[number].name in known)

@@ -18,7 +18,10 @@ from staleloc.sim.process import START_SECONDS
 from staleloc.sim.scope import Scope
 from staleloc.sim.wire import divergence_from_json
 
-__all__ = ["Budget", "Diverged", "Reach", "reach"]
+__all__ = ["EACH_SECONDS", "Budget", "Diverged", "Reach", "reach"]
+
+EACH_SECONDS = 10.0
+"""Of processor time, for one changed target. On the embedded target what is noticed at all is noticed within two."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,14 @@ class Budget:
 
     Attributes:
         rounds: each has tapes of every level and with every feature; None for as many as `seconds` allow.
+        each: seconds of processor time for the tapes of one changed target.
     """
 
     seed: int
     rounds: int | None
     seconds: float | None
     workers: int
+    each: float = EACH_SECONDS
 
 
 @dataclass(frozen=True)
