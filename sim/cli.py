@@ -21,7 +21,7 @@ from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.cli_audit import audit
 from staleloc.sim.cli_matrix import matrix
 from staleloc.sim.cli_targets import mutants, scenarios, targets
-from staleloc.sim.cli_text import MAX_SEED, help_alone, say, warn
+from staleloc.sim.cli_text import MAX_SEED, events_option, help_alone, say, warn
 
 __all__ = ["cli", "main"]
 
@@ -79,6 +79,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B", callback=_features, help=_FEATURES_HELP)
+@events_option
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -127,6 +128,7 @@ def fuzz(
 @click.argument("tape")
 @click.option("--target", help="What to play it on.  [default: the target it was found on, or builtin]")
 @click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
+@events_option
 @click.option("--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Play it so often.")
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option("--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the divergence.")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
-__all__ = ["MAX_SEED", "help_alone", "say", "warn"]
+__all__ = ["MAX_SEED", "events_option", "help_alone", "say", "warn"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_SEED = 2**64 - 1
 """The largest seed that commands take."""
@@ -25,6 +29,18 @@ def say(text: str, newline: bool = True) -> None:
 def warn(text: str) -> None:
     """Print one line to standard error."""
     click.echo(f"staleloc: {' '.join(text.split())}", err=True)
+
+
+def events_option(command: F) -> F:
+    """A command's option ``--events``: the file is loaded before the command runs, for this process and its workers."""
+
+    def load(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        from staleloc.sim import declaring
+
+        declaring.load(value)
+
+    told = "A Python file that declares events of your own; it is run (see docs/EVENTS.md)."
+    return click.option("--events", metavar="FILE", expose_value=False, callback=load, help=told)(command)
 
 
 def help_alone(ctx: click.Context) -> None:

@@ -7,10 +7,13 @@ shares come first; a few hold only for a target that says so in its profile.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared, Repack
+from staleloc.sim.declaring import meaning, refusal
 from staleloc.sim.ledger import Ledger
 
 __all__ = ["MAX_BATCH_OFFSET", "RULES", "Rule", "violation"]
@@ -249,10 +252,37 @@ RULES: dict[type[ev.Event], tuple[Rule, ...]] = {
 }
 """Event type -> the rules it must keep, checked in order."""
 
+_REPACK = (
+    Rule(
+        "the batch was translated once when its forward began; no mapping may change before it ends "
+        "(SGLang PRs 24138, 27091, 27617)",
+        lambda ledger, event: ledger.forward is None or not ledger.forward.frozen,
+    ),
+)
+
 
 def violation(ledger: Ledger, event: ev.Event) -> str | None:
     """The reason why a scheduler would not do this now, or None."""
-    for rule in RULES[type(event)]:
-        if not rule.holds(ledger, event):
-            return rule.reason
+    if isinstance(event, Declared):
+        return _violation_of_declared(ledger, event)
+    return _broken(_REPACK if isinstance(event, Repack) else RULES[type(event)], ledger, event)
+
+
+def _broken(rules: tuple[Rule, ...], ledger: Ledger, event: ev.Event) -> str | None:
+    return next((rule.reason for rule in rules if not rule.holds(ledger, event)), None)
+
+
+def _violation_of_declared(ledger: Ledger, event: Declared) -> str | None:
+    """The same for an event of somebody's file: its own rule, and those of what it means, one part after the other."""
+    reason = _broken((_OUTSIDE_GROUP, _OUTSIDE_DRAFT), ledger, event) or refusal(event, ledger)
+    if reason is not None:
+        return reason
+    parts = meaning(event, ledger)
+    after = copy.deepcopy(ledger) if len(parts) > 1 else ledger
+    for part in parts:
+        reason = violation(after, part)
+        if reason is not None:
+            return reason
+        if len(parts) > 1:
+            after.apply(part)
     return None

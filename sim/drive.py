@@ -14,9 +14,11 @@ from staleloc.sim import events as ev
 from staleloc.sim.checks import EARLY, LATE, Check, Step
 from staleloc.sim.checks.contents import sweep
 from staleloc.sim.crash import crash
+from staleloc.sim.declared import Declared
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.ledger import Ledger
 from staleloc.sim.patience import PASSED_ON, Stuck, hang, patience
-from staleloc.sim.perform import ADOPTS, CALLS
+from staleloc.sim.perform import adopt, call
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, Target
 from staleloc.sim.verdict import Verdict
@@ -36,15 +38,19 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
     """
     world = World(tape.config, profile.restores_mapping)
     target.build(tape.config)
+    asked = any(isinstance(event, Declared) for event in tape.events)
+    ledger = Ledger(tape.config, profile.per_forward) if asked else None
     divergence = None
     index = -1
     try:
         with patience(world, tape.config):
             for index, event in enumerate(tape.events):
                 world.now = index
-                divergence = _play(Step(index, event, world, target))
+                divergence = _play(Step(index, event, world, target, ledger=ledger))
                 if divergence is not None:
                     break
+                if ledger is not None:
+                    ledger.apply(event)
             else:
                 divergence = _last_look(Step(index, ev.EndForward(), world, target)) if tape.events else None
     except Stuck:
@@ -63,18 +69,17 @@ def _play(step: Step) -> Divergence | None:
 
 
 def _compare(step: Step) -> Divergence | None:
-    world, event = step.world, step.event
-    kind = type(event)
-    CALLS[kind](step, event)
+    world = step.world
+    call(step)
     if not step.mapping:
         step.mapping = step.target.raw_mapping()
-    if kind not in _LEAVE_FREE_LISTS_ALONE:
+    if type(step.event) not in _LEAVE_FREE_LISTS_ALONE:
         step.free = step.target.raw_free()
     if step.grants or step.miscount:
         divergence = _ask(EARLY, step)
         if divergence is not None:
             return divergence
-    ADOPTS[kind](step, event)
+    adopt(step)
     if world.group_open and step.free is not None:
         world.full.settle(step.free.full)
         world.swa.settle(step.free.swa)

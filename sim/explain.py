@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from staleloc.models.config import SWA
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.tape import Tape
 
@@ -106,7 +107,7 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
 
 
 def _last_change(tape: Tape, begin: int, end: int) -> int | None:
-    changing = (ev.FreeSwa, ev.SetMapping, ev.RegisterMapping)
+    changing = (ev.FreeSwa, ev.SetMapping, ev.RegisterMapping, Declared)
     return next((n for n in range(end - 1, begin, -1) if isinstance(tape.events[n], changing)), None)
 
 

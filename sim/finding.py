@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
+from staleloc.sim.declaring import events_origin, loaded
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import AllocExtendSwaTail
 from staleloc.sim.explain import fact, sentence
@@ -58,6 +59,9 @@ class Origin:
             words += self.scope.options
         if self.mutant is not None:
             words += ["--mutant", self.mutant]
+        events = loaded()
+        if events is not None:
+            words += ["--events", events.path]
         return shlex.join(words)
 
 
@@ -102,6 +106,7 @@ class Finding:
             "what": fact(self.divergence),
             "sentence": sentence(self.divergence, self.tape),
             "staleloc": our_version(),
+            "events": events_origin(self.tape.events),
         }
         provenance = {**(self.tape.provenance or {}), **{name: it for name, it in known.items() if it is not None}}
         return replace(self.tape, provenance=provenance)

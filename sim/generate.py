@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from staleloc.sim import events as ev
 from staleloc.sim.choices import Choices
 from staleloc.sim.contracts import violation
+from staleloc.sim.declaring import declared, draw
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.swarm import Habits, draw_config, draw_habits
 from staleloc.sim.tape import Tape
@@ -19,6 +20,10 @@ _PATIENCE = 4
 
 _ALLOCATING = frozenset({ev.Alloc.kind, ev.AllocExtend.kind, ev.AllocDecode.kind, ev.AllocExtendSwaTail.kind})
 """What hands out slots."""
+
+_OWN_TIMES = 3
+"""How much more often than one of those that change the mapping of a running batch an event of somebody's file is
+tried there: that is where an answer can outlive it."""
 
 _CHANGING = frozenset({ev.FreeSwa.kind, ev.SetMapping.kind, ev.RegisterMapping.kind, ev.Translate.kind})
 """What changes the mapping of a running batch, and what asks for it again."""
@@ -53,11 +58,14 @@ class _Author:
         self.habits = habits
         self.size = ledger.config.page_size
         self.allocating = tuple(kind for kind in habits.kinds if kind in _ALLOCATING)
-        self.changing = tuple(kind for kind in habits.kinds if kind in _CHANGING)
+        own = tuple(kind for kind in habits.kinds if kind in declared())
+        self.changing = tuple(kind for kind in habits.kinds if kind in _CHANGING) + own * _OWN_TIMES
 
     def propose(self) -> ev.Event | None:
         """A legal event, or None if the one that came to mind does not fit now."""
-        event = _PROPOSE[self.kind()](self)
+        kind = self.kind()
+        own = declared().get(kind)
+        event = _PROPOSE[kind](self) if own is None else draw(own, self.choices, self.ledger)
         if event is None or violation(self.ledger, event) is not None:
             return None
         return event

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from staleloc.models.config import Config
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared, Repack
+from staleloc.sim.declaring import meaning
 
 __all__ = ["Ledger", "OpenForward", "RequestState"]
 
@@ -101,7 +103,11 @@ class Ledger:
 
     def apply(self, event: ev.Event) -> None:
         """Enter a legal event."""
-        _APPLY[type(event)](self, event)
+        if isinstance(event, Declared):
+            for part in meaning(event, self):
+                self.apply(part)
+        else:
+            _APPLY[type(event)](self, event)
 
     def _extend(self, items: Iterable[tuple[int, int]], tail: int | None = None) -> None:
         items = list(items)
@@ -213,4 +219,5 @@ _APPLY: dict[type[ev.Event], Callable[..., None]] = {
     ev.CpuCopy: Ledger._cpu_copy,
     ev.LoadCpuCopy: _nothing,
     ev.Move: _nothing,
+    Repack: _nothing,
 }

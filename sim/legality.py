@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from staleloc.models.config import FULL, Config
 from staleloc.sim import events as ev
 from staleloc.sim.contracts import violation
+from staleloc.sim.declared import Declared
 from staleloc.sim.fitting import lacking
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.tape import Tape
@@ -16,7 +17,9 @@ __all__ = ["find_violation", "incapable", "unfit"]
 
 
 def incapable(event: ev.Event, profile: Profile) -> str | None:
-    """Why a target with this profile cannot execute the event, or None."""
+    """Why a target with this profile cannot execute the event, or None. Whoever declares one says that it can."""
+    if isinstance(event, Declared):
+        return None
     if event.kind not in profile.events:
         return profile.missing.get(event.kind, f"this target has no {event.kind}")
     handed_over = profile.precomputed or profile.per_forward

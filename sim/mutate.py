@@ -229,7 +229,10 @@ def builtin_root() -> Path:
 
 
 def load_changed(
-    package: str, transform: Callable[[str, str], str], finish: Callable[[], None] = lambda: None
+    package: str,
+    transform: Callable[[str, str], str],
+    finish: Callable[[], None] = lambda: None,
+    root: Path | None = None,
 ) -> ModuleType:
     """The builtin target's package under another name.
 
@@ -237,8 +240,9 @@ def load_changed(
         package: the name; not one of a package that is there already.
         transform: ``transform(module, source) -> source``; modules have their names inside the package.
         finish: called once all modules are loaded; what it raises takes them away again.
+        root: a folder with a copy of its sources, to be loaded instead.
     """
-    root = builtin_root()
+    root = root or builtin_root()
     importer = _Importer(package, root, transform)
     sys.meta_path.insert(0, importer)
     try:

@@ -11,9 +11,27 @@ from typing import Any
 
 from staleloc.sim import events as ev
 from staleloc.sim.checks import Step
+from staleloc.sim.declared import Declared
+from staleloc.sim.perform_declared import adopt_declared, call_declared
 from staleloc.sim.targets.base import Batch
 
-__all__ = ["ADOPTS", "CALLS"]
+__all__ = ["ADOPTS", "CALLS", "adopt", "call"]
+
+
+def call(step: Step) -> None:
+    """Run a step's event on the target."""
+    if isinstance(step.event, Declared):
+        call_declared(step, step.event)
+    else:
+        CALLS[type(step.event)](step, step.event)
+
+
+def adopt(step: Step) -> None:
+    """Enter a step's event in the world."""
+    if isinstance(step.event, Declared):
+        adopt_declared(step, step.event)
+    else:
+        ADOPTS[type(step.event)](step, step.event)
 
 
 def _allocated(step: Step, items: list[tuple[int, int]], locs: list[int] | None, tail: int | None = None) -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from staleloc.sim.declaring import loaded
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import profile_from_json
@@ -84,7 +85,9 @@ class WorkerProcess:
         self._out = self._process.stdout.fileno()
         self._pending = b""
         try:
-            self._send({"op": "open", "target": target, "mutant": mutant})
+            events = loaded()
+            request = {"op": "open", "target": target, "mutant": mutant}
+            self._send({**request, "events": None if events is None else events.to_json()})
             opened = self._receive(START_SECONDS)
         except WorkerDied as error:
             self.close()

@@ -12,6 +12,7 @@ from typing import Any
 from staleloc.models.config import Config
 from staleloc.sim import events as ev
 from staleloc.sim.contracts import violation
+from staleloc.sim.declared import Declared
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.legality import incapable
 from staleloc.sim.targets.base import Profile
@@ -26,7 +27,7 @@ def repair(config: Config, events: Iterable[ev.Event], profile: Profile) -> tupl
     ledger = Ledger(config, profile.per_forward)
     kept: list[ev.Event] = []
     for event in events:
-        clip = _CLIP.get(type(event))
+        clip = _of_file if isinstance(event, Declared) else _CLIP.get(type(event))
         clipped = clip(ledger, event) if clip else event
         if clipped is None or incapable(clipped, profile) or violation(ledger, clipped):
             continue
@@ -40,6 +41,11 @@ def _span(ledger: Ledger, event: Any) -> ev.Event | None:
     stop = min(event.stop, length)
     clipped: ev.Event = replace(event, start=min(event.start, stop), stop=stop)
     return clipped
+
+
+def _of_file(ledger: Ledger, event: Declared) -> ev.Event | None:
+    spans = all(type(event.arguments().get(name)) is int for name in ("request", "start", "stop"))
+    return _span(ledger, event) if spans else event
 
 
 def _page_span(ledger: Ledger, event: Any) -> ev.Event | None:

@@ -6,6 +6,8 @@ import re
 import textwrap
 
 from staleloc.models.config import LEVELS
+from staleloc.sim.declared import Declared
+from staleloc.sim.declaring import loaded
 from staleloc.sim.explain import fact, sentence
 from staleloc.sim.finding import Finding, our_version
 from staleloc.sim.repro_builtin import ROOTS as BUILTIN_ROOTS
@@ -24,6 +26,9 @@ from staleloc.sim.targets.sglang.fetch import resolve
 from staleloc.sim.words import config_words, steps
 
 __all__ = ["script"]
+
+OWN, DECLARES = "staleloc.own", "staleloc.sim.declared"
+"""Names of a file with events of the user's own, inside a script, and of what it is made of."""
 
 _NODE = re.compile(r"\bnode \d+\b")
 """A node's name: it depends on what the process did before."""
@@ -100,18 +105,21 @@ def _engine(finding: Finding) -> tuple[str, Parts]:
     """For the engine level: our own modules come along, every line as it is."""
     origin, roots = finding.origin, engine_roots(finding)
     if origin.target.startswith("sglang"):
-        return engine_main(finding), sglang_parts(origin, resolve(origin.target), roots, str)
-    return engine_main(finding), builtin_parts(origin, roots, str)
+        return engine_main(finding), sglang_parts(origin, resolve(origin.target), roots, str, {})
+    return engine_main(finding), builtin_parts(origin, roots, str, {})
 
 
 def _allocator(finding: Finding) -> tuple[str, Parts]:
     """For the allocator level: calls are written out, and of our modules only what they need comes along."""
     origin = finding.origin
+    file = loaded() if any(isinstance(event, Declared) for event in finding.tape.events) else None
+    own = {} if file is None else {OWN: file.text}
+    declares = () if file is None else (DECLARES,)
     if origin.target.startswith("sglang"):
         release = resolve(origin.target)
-        parts = sglang_parts(origin, release, SGLANG_ROOTS, stripped)
+        parts = sglang_parts(origin, release, (*SGLANG_ROOTS, *declares), stripped, own)
         return _main(finding, SglangDialect(traits(release.root), finding.tape.config), True), parts
-    return _main(finding, BuiltinDialect(), False), builtin_parts(origin, BUILTIN_ROOTS, stripped)
+    return _main(finding, BuiltinDialect(), False), builtin_parts(origin, (*BUILTIN_ROOTS, *declares), stripped, own)
 
 
 def _header(finding: Finding, parts: Parts) -> str:
@@ -176,6 +184,8 @@ def _locals(body: Lines, dialect: Dialect, tensors: bool, layers: tuple[str, ...
             functions = [*lines, "", *functions]
             text = "\n".join([*lines, text])
     books = [line for name, line in _NAMES.items() if _names(name, text)]
+    if _names("own", text):
+        functions = ["from embedded import own", "from embedded.sim.declared import Cache", "", *functions]
     if _names("memory", text):
         books.insert(0, f"layers = {layers!r}")
     return [*(_TENSORS if tensors else []), *functions, *books]

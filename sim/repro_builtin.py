@@ -106,6 +106,9 @@ class BuiltinDialect:
     def move(self, targets: str, sources: str) -> Lines:
         return [f"cache.move({targets}, {sources})"]
 
+    def declared(self, kind: str, event: str) -> Lines:
+        return [f"cache.declared({kind!r}, lambda allocator, pool: {event}.call(Cache(allocator, pool, full)))"]
+
 
 def config_expression(config: Config) -> str:
     """The cache's shape as an expression, less what every cache has."""

@@ -68,3 +68,6 @@ class Dialect(Protocol):
     def load_cpu_copy(self, copy: int, locs: str) -> Lines: ...
 
     def move(self, targets: str, sources: str) -> Lines: ...
+
+    def declared(self, kind: str, event: str) -> Lines:
+        """An event of somebody's file, which the script has as the module ``own``."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from types import MappingProxyType
 
 __all__ = ["LOADER", "closure", "embedded", "renamed", "stripped"]
 
@@ -36,10 +37,14 @@ class Embedded(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 '''
 
 
-def closure(roots: Iterable[str]) -> dict[str, str]:
-    """Sources of modules and of all of ours that they import, by name. Packages on the way are left empty."""
-    sources: dict[str, str] = {}
-    pending = list(roots)
+def closure(roots: Iterable[str], own: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Sources of modules and of all of ours that they import, by name. Packages on the way are left empty.
+
+    Args:
+        own: sources that are not ours, by name.
+    """
+    sources = dict(own)
+    pending = [*roots, *(name for module, source in own.items() for name in _imports(module, source))]
     while pending:
         name = pending.pop()
         if name in sources:

@@ -42,6 +42,18 @@ def kept(memory: dict[int, int], slots: list[int]) -> list[int | None]:
     return [memory.get(slot, 0) if slot else None for slot in slots]
 
 
+def repacked(
+    memory: dict[int, int], before: dict[int, list[int]], after: dict[int, list[int]], held: list[Any]
+) -> None:
+    """Write down that rows went along from requests' slots `before` to those `after`; what lies in slots that no
+    token has is the engine's business."""
+    moved = [
+        (new, memory.get(old, 0)) for name in before for old, new in zip(before[name], after[name], strict=True) if old
+    ]
+    memory.update(enumerate(held))
+    memory.update(moved)
+
+
 def differing(memory: list[dict[int, int]], held: list[list[Any]]) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Slots that hold something else than they must, as (layer, slot): what they must hold, and what they do."""
     wrong = [

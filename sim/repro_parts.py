@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from staleloc.sim.finding import Origin, our_version
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import Transform
 from staleloc.sim.repro_embed import closure, embedded
+from staleloc.sim.targets.registry import parse
 from staleloc.sim.targets.sglang.sources import Release
 
 __all__ = ["Parts", "builtin_parts", "sglang_parts"]
@@ -34,22 +35,37 @@ class Parts:
     texts: tuple[str, ...]
 
 
-def builtin_parts(origin: Origin, roots: Iterable[str], prepare: Prepare) -> Parts:
-    """The embedded target comes along, as it is or mutated."""
-    sources = closure(roots)
+def builtin_parts(origin: Origin, roots: Iterable[str], prepare: Prepare, own: Mapping[str, str]) -> Parts:
+    """The embedded target comes along, as it is or mutated.
+
+    Args:
+        origin: what was run.
+        roots: modules of ours that the script imports.
+        prepare: see `Prepare`.
+        own: sources of the user's that come along as they are, by name.
+    """
+    sources = closure(roots, own)
+    root = parse(origin.target).root
+    if root is not None:
+        theirs = {name: root / f"{name.removeprefix(_BUILTIN)}.py" for name in sources if name.startswith(_BUILTIN)}
+        sources |= {name: file.read_text(encoding="utf-8") for name, file in theirs.items() if file.is_file()}
     ours = {name: source for name, source in sources.items() if name.startswith(_BUILTIN)}
-    sources = {name: source if name in ours else prepare(source) for name, source in sources.items()}
+    sources = {name: source if name in ours | own else prepare(source) for name, source in sources.items()}
     made_for = f"the builtin target of staleloc {our_version()}"
     if origin.mutant is not None:
         transform = Transform(MUTANTS[origin.mutant])
         sources |= {name: transform(name.removeprefix(_BUILTIN), source) for name, source in ours.items()}
         transform.finish()
         made_for += f" with mutant {origin.mutant}"
+    if root is not None:
+        made_for = f"{origin.target}, staleloc {our_version()}"
     run = "Run it with torch installed:\n\n    python THIS_SCRIPT"
     return Parts(made_for, run, (embedded("SOURCES", sources, "embedded"),))
 
 
-def sglang_parts(origin: Origin, release: Release, roots: Iterable[str], prepare: Prepare) -> Parts:
+def sglang_parts(
+    origin: Origin, release: Release, roots: Iterable[str], prepare: Prepare, own: Mapping[str, str]
+) -> Parts:
     """The release comes from the reader; of it only what was mutated comes along.
 
     Args:
@@ -57,8 +73,10 @@ def sglang_parts(origin: Origin, release: Release, roots: Iterable[str], prepare
         release: the release's sources.
         roots: modules of ours that the script imports.
         prepare: see `Prepare`.
+        own: sources of the user's that come along as they are, by name.
     """
-    sources = {name: prepare(source) for name, source in closure(roots).items()}
+    known = closure(roots, own)
+    sources = {name: source if name in own else prepare(source) for name, source in known.items()}
     mutated: dict[str, str] = {}
     if origin.mutant is not None:
         transform = Transform(MUTANTS[origin.mutant])

@@ -136,3 +136,6 @@ class SglangDialect(ReleaseSetup):
 
     def move(self, targets: str, sources: str) -> Lines:
         return [f"pool.move_kv_cache(t({targets}), t({sources}))"]
+
+    def declared(self, kind: str, event: str) -> Lines:
+        return [f"{event}.call(Cache(allocator, pool, full))"]

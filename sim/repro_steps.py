@@ -11,6 +11,8 @@ from typing import Any
 
 from staleloc.models.config import SWA
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared, Repack
+from staleloc.sim.declaring import meaning
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.repro_dialect import Dialect, Lines
 from staleloc.sim.repro_expressions import Expressions, Span
@@ -42,8 +44,42 @@ class Steps(Expressions):
 
     def write(self, event: ev.Event) -> tuple[Lines, Lines]:
         """The lines of an event: calls of the engine, and what to enter in the books afterwards."""
+        if isinstance(event, Declared):
+            return self._of_file(event)
         lines = _LINES[type(event)](self, event)
         self.ledger.apply(event)
+        return lines
+
+    def _of_file(self, event: Declared) -> tuple[Lines, Lines]:
+        """What an event of somebody's file means is written in the books, one part after the other."""
+        calls, books = self.dialect.declared(event.kind, f"own.{event!r}"), []
+        self.grants = []
+        for part in meaning(event, self.ledger):
+            if isinstance(part, Repack):
+                books += self._repack()
+            elif isinstance(part, ev.SetMapping | ev.RegisterMapping):
+                span = (part.request, part.start, part.stop)
+                calls = [*calls, f"slots = [table()[loc] for loc in {self.locs([span])}]"]
+                books += self._remapped(*span)
+            else:
+                books += _LINES[type(part)](self, part)[1]
+            self.ledger.apply(part)
+        return calls, books
+
+    def _repack(self) -> Lines:
+        if not self._swa:
+            return []
+        lines = [
+            "was = {request: list(slots) for request, slots in swa.items()}",
+            "for request, slots in was.items():",
+            "    swa[request] = [table()[loc] if slot else 0 for loc, slot in zip(full[request], slots)]",
+        ]
+        if self._contents:
+            lines += [
+                "for n, kind in enumerate(layers):",
+                '    if kind == "swa":',
+                "        repacked(memory[n], was, swa, rows(n))",
+            ]
         return lines
 
     # Allocation

@@ -6,6 +6,7 @@ import re
 
 from staleloc.models.config import SWA
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.repro_dialect import Lines
 from staleloc.sim.repro_steps import Steps
@@ -78,6 +79,10 @@ def _grants(steps: Steps, event: ev.Event, books: Lines) -> Lines:
     """Slots handed out, judged before they are entered in the books."""
     config = steps.config
     lines = ['what = "slots that were not free, not in the pool or not at their place in a page"', "expected = []"]
+    if isinstance(event, Declared) and not steps.grants:
+        now = "[table()[loc] if slot else 0 for loc, slot in zip(full[request], swa[request])]"
+        grants = f"[(request, 0, {now}) for request in full]"
+        return [*lines, f"actual = wrong_grants({{}}, {grants}, {config.page_size}, {config.swa_pages})"]
     if not isinstance(event, _ALLOCATIONS):
         grants = ", ".join(f"({request}, {start}, slots)" for request, start, _ in steps.grants)
         return [*lines, f"actual = wrong_grants(swa, [{grants}], {config.page_size}, {config.swa_pages})"]
@@ -129,6 +134,8 @@ def _unmapped(steps: Steps, event: ev.Event) -> Lines:
     ]
     tail = f"[-{event.tail}:]" if isinstance(event, ev.AllocExtendSwaTail) else ""
     source = f"new{tail}" if isinstance(event, _ALLOCATIONS) else "[]"
+    if isinstance(event, Declared):
+        source = "[loc for request in full for loc, slot in zip(full[request], swa[request]) if slot]"
     return [
         *lines,
         'what = "new full locs without the SWA slot that they are due"',

@@ -17,12 +17,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 from staleloc.models.config import SPEC_VERSIONS, Config
 from staleloc.sim.alphabet import ALPHABET
 from staleloc.sim.divergence import CLASSES
-from staleloc.sim.events import SOURCES
+from staleloc.sim.events import SOURCES, Event
 from staleloc.sim.targets.graphs import RUNNERS
 
 __all__ = [
     "FORMAT", "MAX_EVENTS", "VERSION", "Schema",
-    "dumps", "event_schemas", "fits", "main", "summary_schema", "tape_schema",
+    "dumps", "event_schemas", "fits", "main", "schema_of", "summary_schema", "tape_schema",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -91,9 +91,29 @@ def _object(cls: type, first: Schema) -> Schema:
 
 
 @cache
+def schema_of(event: type[Event]) -> Schema:
+    """The schema of such an event in a tape."""
+    return _object(event, {"event": {"const": event.kind}})
+
+
+@cache
 def event_schemas() -> dict[str, Schema]:
-    """Event name -> the schema of such an event in a tape."""
-    return {event.kind: _object(event, {"event": {"const": event.kind}}) for event in ALPHABET}
+    """Event name -> its schema, of all that are not declared in somebody's file."""
+    return {event.kind: schema_of(event) for event in ALPHABET}
+
+
+def _declared() -> Schema:
+    """What is known of an event that a file declares: its name is no other's, and its fields are plain values."""
+    number = _value(int, "")
+    word = {"type": "string", "pattern": NAME}
+    values = [number, {"type": "boolean"}, word, {"type": "array", "maxItems": MAX_ITEMS}]
+    return {
+        "description": "An event that a file given with --events declares.",
+        "type": "object",
+        "properties": {"event": {**word, "not": {"enum": list(event_schemas())}}},
+        "required": ["event"],
+        "additionalProperties": {"oneOf": values},
+    }
 
 
 @cache
@@ -113,7 +133,7 @@ def tape_schema() -> Schema:
             "events": {
                 "type": "array",
                 "maxItems": MAX_EVENTS,
-                "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in events]},
+                "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in (*events, "declared-event")]},
             },
             "provenance": {
                 "description": "Where the tape comes from, for people and reports only; nothing is decided by it.",
@@ -122,7 +142,9 @@ def tape_schema() -> Schema:
         },
         "required": ["format", "version", "config", "events"],
         "additionalProperties": False,
-        "$defs": events,
+        "if": {"properties": {"events": {"contains": {"$ref": "#/$defs/declared-event"}}}},
+        "then": {"required": ["provenance"], "properties": {"provenance": {"required": ["events"]}}},
+        "$defs": {**events, "declared-event": _declared()},
     }
 
 

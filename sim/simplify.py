@@ -11,6 +11,7 @@ from typing import Any
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared
 from staleloc.sim.disagg.simplify import DISAGG_SIMPLER
 from staleloc.sim.engine.simplify import ENGINE_SIMPLER
 from staleloc.sim.speculative.simplify import SPEC_SIMPLER, simpler_drafts
@@ -70,7 +71,10 @@ def simpler_configs(config: Config) -> Iterator[Config]:
 
 def simpler_events(event: ev.Event) -> Iterator[ev.Event]:
     """Smaller versions of one event, the boldest first."""
-    yield from _SIMPLER.get(type(event), _none)(event)
+    if isinstance(event, Declared):
+        yield from _of_file(event)
+    else:
+        yield from _SIMPLER.get(type(event), _none)(event)
 
 
 def _none(event: ev.Event) -> Iterator[ev.Event]:
@@ -105,6 +109,20 @@ def _span(event: Any) -> Iterator[ev.Event]:
     for value in _smaller(event.stop, event.start + 1):
         yield replace(event, stop=value)
     yield from _fields(event, request=0)
+
+
+def _of_file(event: Declared) -> Iterator[ev.Event]:
+    """Whatever is a number or a list becomes less; what is too little for its file is dropped when it is repaired."""
+    values = event.arguments()
+    if all(type(values.get(name)) is int for name in ("request", "start", "stop")):
+        yield from _span(event)
+    for name, value in values.items():
+        if type(value) is int:
+            yield from _fields(event, **{name: 0})
+        elif value is True:
+            yield event.changed(**{name: False})
+        elif isinstance(value, tuple):
+            yield from (event.changed(**{name: items}) for items in _without_one(value))
 
 
 def _extend(event: ev.AllocExtend) -> Iterator[ev.Event]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from staleloc.sim.declaring import declared
 from staleloc.sim.explain import fact, sentence
 from staleloc.sim.finding import Finding
 from staleloc.sim.report import columns
@@ -103,7 +104,15 @@ class Summary:
             lines += columns([cells[i : i + 2 * _PER_LINE] for i in range(0, len(cells), 2 * _PER_LINE)])
         if never:
             lines += textwrap.wrap(f"never seen: {', '.join(never)}", 120)
+        lines += [_own(kind, self.seen.get(f"event {kind}", 0)) for kind in declared()]
         return "\n".join(lines) + "\n"
+
+
+def _own(kind: str, times: int) -> str:
+    """How often an event of the user's file was played."""
+    if times:
+        return f"declared event {kind}: played {times} time{'s' * (times != 1)}"
+    return f"declared event {kind}: never played; draw() gave none, or legal() or what apply() says forbade it"
 
 
 def _row(finding: Finding, alike: str) -> tuple[str, ...]:

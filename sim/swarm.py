@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim import events as ev
 from staleloc.sim.choices import Choices
+from staleloc.sim.declaring import declared
 from staleloc.sim.targets.base import Profile
 
 __all__ = ["Habits", "draw_config", "draw_habits"]
@@ -25,6 +26,9 @@ _WEIGHTS: dict[str, int] = {
     ev.CpuCopy.kind: 4, ev.LoadCpuCopy.kind: 6, ev.Move.kind: 3,
 }  # fmt: skip
 """How often an event is tried when it is in the swarm."""
+
+_DECLARED_PERCENT = 80
+"""Tapes that have a given event of somebody's file in the swarm: whoever declares one wants to see it."""
 
 _ALWAYS = frozenset({ev.Alloc.kind, ev.AllocExtend.kind, ev.BeginForward.kind, ev.WriteKv.kind, ev.EndForward.kind})
 
@@ -100,11 +104,12 @@ def draw_habits(choices: Choices, config: Config, profile: Profile) -> Habits:
             wanted = _FOLLOWS[kind] in kinds
         if wanted:
             kinds.append(kind)
+    kinds += [kind for kind in declared() if choices.chance(_DECLARED_PERCENT)]
     storages = choices.pick((("reused", "view"), ("fresh", "reused", "view"), ("reused",), ("fresh",)))
     return Habits(
         length=choices.pick((16, 32, 64, 128)),
         kinds=tuple(kinds),
-        weights=tuple(_WEIGHTS[kind] for kind in kinds),
+        weights=tuple(_WEIGHTS[kind] if kind in _WEIGHTS else declared()[kind].weight for kind in kinds),
         requests=choices.pick((2, 3, 4, 6)),
         unit=choices.pick((1, 2, 3) if size == 1 else (size, 2 * size, size + 1, 1, max(1, size - 1))),
         storages=storages,

@@ -19,10 +19,11 @@ from typing import Any
 
 from staleloc.models.config import Config, ConfigError
 from staleloc.sim.alphabet import BY_NAME
+from staleloc.sim.declaring import declared
 from staleloc.sim.events import Event
-from staleloc.sim.schema import FORMAT, MAX_EVENTS, VERSION, Schema, event_schemas, fits, tape_schema
+from staleloc.sim.schema import FORMAT, MAX_EVENTS, VERSION, Schema, fits, schema_of, tape_schema
 
-__all__ = ["MAX_BYTES", "Tape", "TapeError", "dumps", "load", "loads", "to_json"]
+__all__ = ["MAX_BYTES", "Tape", "TapeError", "dumps", "load", "loads", "plain", "to_json"]
 
 MAX_BYTES = 16 << 20
 """Size of a tape file, in bytes."""
@@ -62,11 +63,16 @@ def to_json(tape: Tape) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "config": _listed(_config(tape.config)),
-        "events": [{"event": event.kind} | _listed(event.arguments()) for event in tape.events],
+        "events": [plain(event) for event in tape.events],
     }
     if tape.provenance is not None:
         values["provenance"] = dict(tape.provenance)
     return values
+
+
+def plain(event: Event) -> dict[str, object]:
+    """An event as JSON values."""
+    return {"event": event.kind} | _listed(event.arguments())
 
 
 def _config(config: Config) -> dict[str, object]:
@@ -150,10 +156,10 @@ def _compact(value: object) -> str:
 def _listed(values: Mapping[str, object]) -> dict[str, object]:
     """The values with lists for tuples, all the way down."""
 
-    def plain(value: object) -> object:
-        return [plain(item) for item in value] if isinstance(value, tuple) else value
+    def listed(value: object) -> object:
+        return [listed(item) for item in value] if isinstance(value, tuple) else value
 
-    return {name: plain(value) for name, value in values.items()}
+    return {name: listed(value) for name, value in values.items()}
 
 
 def _frozen(value: object) -> Any:
@@ -220,28 +226,40 @@ def _tape(values: object) -> Tape:
         config.check()
     except ConfigError as error:
         raise TapeError(f"$.config: {error}") from None
-    played = tuple(_event(index, item) for index, item in enumerate(values["events"]))
-    return Tape(config, played, _printable(values.get("provenance")))
+    provenance = _printable(values.get("provenance"))
+    played = tuple(_event(index, item, provenance or {}) for index, item in enumerate(values["events"]))
+    return Tape(config, played, provenance)
 
 
-def _event(index: int, values: Any) -> Event:
+def _event(index: int, values: Any, provenance: Mapping[str, object]) -> Event:
     where = f"$.events[{index}]"
     try:
         kind = values.get("event") if isinstance(values, dict) else None
         if not isinstance(kind, str):
             raise TapeError(f'{where}: {_short(values)} names no event; it must be an object with "event": NAME')
-        if kind not in BY_NAME:
-            close = get_close_matches(kind[:64], BY_NAME)
-            known = f"did you mean {' or '.join(close)}?" if close else "tape.schema.json lists those there are"
-            raise TapeError(f"{where}: no event is called {_short(kind)}; {known}")
-        _validate(values, event_schemas()[kind], where)
+        event = BY_NAME.get(kind) or declared().get(kind)
+        if event is None:
+            raise TapeError(f"{where}: {_unknown(kind, provenance)}")
+        _validate(values, schema_of(event), where, "tape.schema.json" if kind in BY_NAME else "its class")
     except TapeError as error:
         raise TapeError(f"event {index + 1}: {error}") from None
-    return BY_NAME[kind](**{key: _frozen(value) for key, value in values.items() if key != "event"})
+    return event(**{key: _frozen(value) for key, value in values.items() if key != "event"})
 
 
-def _validate(values: object, schema: Schema, where: str) -> None:
-    """Raise TapeError for the first thing in `values` that its schema forbids."""
+def _unknown(kind: str, provenance: Mapping[str, object]) -> str:
+    """What to say of an event that nothing here knows."""
+    origin = provenance.get("events")
+    file = origin.get("file") if isinstance(origin, dict) else None
+    if isinstance(file, str):
+        return f"{_short(kind)} is declared in a file called {_short(file)}; give it: --events {_short(file)}"
+    known = (*BY_NAME, *declared())
+    close = get_close_matches(kind[:64], known)
+    hint = f"did you mean {' or '.join(close)}?" if close else "tape.schema.json lists those there are"
+    return f"no event is called {_short(kind)}; {hint}"
+
+
+def _validate(values: object, schema: Schema, where: str, source: str = "tape.schema.json") -> None:
+    """Raise TapeError for the first thing in `values` that its schema forbids; `source` is where people find that."""
     if fits(values, schema):
         return
     import jsonschema  # here, since it takes longer than to read a tape, and only a faulty one needs it
@@ -250,7 +268,7 @@ def _validate(values: object, schema: Schema, where: str) -> None:
     integer = base.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     for error in jsonschema.validators.extend(base, type_checker=integer)(schema).iter_errors(values):
         message = error.message if len(error.message) <= 200 else f"{error.message[:80]} ... {error.message[-100:]}"
-        raise TapeError(f"{where}{error.json_path[1:]}: {message}; see tape.schema.json")
+        raise TapeError(f"{where}{error.json_path[1:]}: {message}; see {source}")
 
 
 def _short(value: object) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim import events as ev
+from staleloc.sim.declared import Declared
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.tape import Tape
 
@@ -52,7 +54,7 @@ def steps(tape: Tape) -> list[str]:
     ledger = Ledger(tape.config)
     words = []
     for event in tape.events:
-        words.append(_WORDS[type(event)](ledger, event))
+        words.append(_of_file(event) if isinstance(event, Declared) else _WORDS[type(event)](ledger, event))
         ledger.apply(event)
     return words
 
@@ -60,6 +62,12 @@ def steps(tape: Tape) -> list[str]:
 def _plain(event: ev.Event) -> str:
     """An event's fields as they are."""
     return ", ".join(f"{name} {value}" for name, value in event.arguments().items())
+
+
+def _of_file(event: Declared) -> str:
+    """What the class that declares an event says of it, and its fields."""
+    said = (inspect.getdoc(type(event)) or "").partition("\n")[0].strip().rstrip(".")
+    return ": ".join(part for part in (said if said.isprintable() else "", _plain(event)) if part)
 
 
 def _span(request: int, start: int, stop: int) -> str:

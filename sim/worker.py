@@ -4,7 +4,8 @@ A real engine may crash, hang or leak, and only one release fits in a process; s
 workers, and what reaches the campaign is lines of JSON. Standard output belongs to the protocol: the
 engine's own output goes to standard error.
 
-Requests, one a line: ``{"op": "open", "target": ..., "mutant": ...}``,
+Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
+events or null; see `EventsFile.to_json`),
 ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
 ``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took
 effect, if that was another; ``cpu`` is what it took, in seconds of this process).
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
+from staleloc.sim.declaring import read
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.legality import find_violation
@@ -41,6 +43,7 @@ class _Session:
     """An opened target and what it is asked."""
 
     def __init__(self, request: dict[str, Any]) -> None:
+        read(request["events"])
         spec = parse(request["target"])
         self.target: Target = open_target(spec, request["mutant"])
         self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])

@@ -106,8 +106,9 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
 
 def _sources(target: str) -> tuple[Path, str, str | None]:
     """The folder of a target's package, the package's name, and its release."""
-    if parse(target).family == "builtin":
-        return builtin_root(), "", None
+    spec = parse(target)
+    if spec.family == "builtin":
+        return spec.root or builtin_root(), "", None
     from staleloc.sim.targets.sglang.fetch import resolve
 
     release = resolve(target)

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any
 
+from staleloc.sim.declaring import loaded
 from staleloc.sim.targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs"]
@@ -22,7 +23,9 @@ GRACE_SECONDS = 60.0
 
 def run_jobs(module: str, jobs: Sequence[dict[str, Any]], limit: float) -> list[Any]:
     """What processes come to, one for each job."""
-    running = [_Job(module, job, limit) for job in jobs]
+    events = loaded()
+    told = None if events is None else events.to_json()
+    running = [_Job(module, {**job, "events": told}, limit) for job in jobs]
     try:
         return [job.account() for job in running]
     finally:
@@ -54,7 +57,10 @@ class _Job:
         if code:
             raise TargetError(f"the woven target could not be played (exit code {code}): {_last(self._log)}")
         self._out.seek(0)
-        return json.loads(self._out.read())
+        account = json.loads(self._out.read())
+        if "error" in account:
+            raise TargetError(account["error"])
+        return account
 
     def close(self) -> None:
         if self._process.poll() is None:

@@ -6,9 +6,6 @@ A target's counters are global and its classes are woven, so each job has a proc
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import sys
 import time
 from bisect import insort
 from collections import Counter, defaultdict
@@ -17,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from staleloc.models.config import FEATURES, LEVELS
+from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.notes import Notes, install
 from staleloc.sim.audit.weave import Hook, Weaver
 from staleloc.sim.choices import seeded
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.mutate import load_changed
-from staleloc.sim.parent import end_with_parent
 from staleloc.sim.scope import Scope
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -31,7 +28,7 @@ from staleloc.sim.targets.registry import parse, select_profiles
 from staleloc.sim.verdict import Verdict
 from staleloc.sim.wire import divergence_to_json
 
-__all__ = ["BUILTIN", "FRESH", "MAX_NEEDING", "SCOPES", "drawn", "load", "main", "one", "rounds_of"]
+__all__ = ["BUILTIN", "FRESH", "MAX_NEEDING", "SCOPES", "drawn", "load", "one", "rounds_of"]
 
 SCOPES = (
     *(Scope(level) for level in LEVELS),
@@ -69,7 +66,8 @@ class _Noted:
             return value
 
         def call(*args: Any, **named: Any) -> Any:
-            before, self.notes.call = self.notes.call, "" if name.startswith("raw_") else name
+            called = args[0] if name == "declared" else name
+            before, self.notes.call = self.notes.call, "" if name.startswith("raw_") else called
             if name == "build":
                 self.notes.restart()
                 self.notes.call = ""
@@ -85,7 +83,7 @@ def load(name: str, transform: Callable[[str, str], str] | None) -> Any:
     """A target, its sources rewritten."""
     spec = parse(name)
     if spec.family == "builtin":
-        return load_changed(BUILTIN, transform or (lambda _, source: source)).BuiltinEngine()
+        return load_changed(BUILTIN, transform or (lambda _, source: source), root=spec.root).BuiltinEngine()
     from staleloc.sim.targets.sglang import fetch, target
 
     return target.load(fetch.resolve(spec.text), transform)
@@ -174,19 +172,5 @@ def _stale_kind(events: Any, index: int | None) -> str:
     return "" if index is None else events[index].kind
 
 
-def main() -> None:
-    """Do the job on standard input. The engine's own output goes to standard error."""
-    import torch
-
-    torch.set_num_threads(1)
-    end_with_parent()
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    job = json.load(sys.stdin)
-    answer.write(json.dumps(_play(job)))
-    answer.close()
-
-
 if __name__ == "__main__":
-    main()
+    do_job(_play)

@@ -11,12 +11,12 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.patching import Functions, Patch, changed_code
 from staleloc.sim.audit.playing import BUILTIN, FRESH, drawn, load, one, rounds_of
 from staleloc.sim.divergence import Divergence
@@ -28,8 +28,6 @@ from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.registry import parse
 from staleloc.sim.wire import divergence_to_json
-
-__all__ = ["main"]
 
 MAX_SHRINKING = 60
 """Tapes that are played to make one that kills shorter. Only its events are shown, so it need not be minimal."""
@@ -162,22 +160,12 @@ def _read(stream: int, limit: float) -> str | None:
     return None
 
 
-def main() -> None:
-    """Do the job on standard input. The engine's own output goes to standard error."""
-    import torch
-
-    torch.set_num_threads(1)
-    end_with_parent()
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    job = json.load(sys.stdin)
+def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
     target = load(job["target"], None)
     functions = Functions()
-    tried = [_forked(partial(_try, job, it, target, functions), job["seconds"] + LOST_SECONDS) for it in job["changes"]]
-    answer.write(json.dumps(tried))
-    answer.close()
+    limit = job["seconds"] + LOST_SECONDS
+    return [_forked(partial(_try, job, change, target, functions), limit) for change in job["changes"]]
 
 
 if __name__ == "__main__":
-    main()
+    do_job(_prove)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from staleloc.models.world import Grant, World
 from staleloc.sim.divergence import MAX_ROWS, Divergence, LocRow
 from staleloc.sim.events import Event
+from staleloc.sim.ledger import Ledger
 from staleloc.sim.targets.base import FreeSlots, Rows, Target
 
 __all__ = ["Check", "Step", "loc_list"]
@@ -29,6 +30,8 @@ class Step:
         read_layer: layer that was read; `read_locs` its full locs and `rows` the answer.
         written: layer and tags of a write.
         touched: layers whose contents the event may have changed.
+        moved: the SWA slot that each of `grants` had before and that its row comes from; None if rows stay.
+        ledger: the scheduler's books before the event, in a tape with events of somebody's file; else None.
         mapping: the target's raw table after the event.
         free: the target's raw free lists after the event; None if the event leaves them alone.
     """
@@ -50,6 +53,8 @@ class Step:
     rows: Rows | None = None
     written: tuple[int, list[int]] | None = None
     touched: Iterable[int] = ()
+    moved: list[int] | None = None
+    ledger: Ledger | None = None
     _contents: dict[int, Rows] = field(default_factory=dict)
 
     def contents(self, layer: int) -> Rows:

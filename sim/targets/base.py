@@ -6,9 +6,9 @@ reference model, and a check knows nothing of the engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from staleloc.models.config import Config
 
@@ -196,6 +196,10 @@ class Target(Protocol):
 
     def move(self, targets: list[int], sources: list[int]) -> None:
         """Move KV from sources to targets, in both pools."""
+
+    def declared(self, kind: str, call: Callable[[Any, Any], None]) -> None:
+        """Hand the allocator and the pool themselves to `call`: an event of this kind, which a file of the user's
+        declares (`staleloc.sim.declared`)."""
 
     def raw_mapping(self) -> list[int]:
         """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""

@@ -1,14 +1,15 @@
-"""Target names: `builtin`, `builtin:POLICY`, `sglang==VERSION`, `sglang@PATH`."""
+"""Target names: `builtin`, `builtin:POLICY`, `builtin@FOLDER`, `sglang==VERSION`, `sglang@PATH`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 
 from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin
+from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin, load_changed
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import Profile, Target, TargetError
 
@@ -23,11 +24,13 @@ class TargetSpec:
         text: the name as the user gave it.
         family: ``"builtin"`` or ``"sglang"``.
         policy: the one policy asked for, or None for all.
+        root: folder of a changed copy of the embedded target's sources, or None for its own.
     """
 
     text: str
     family: str
     policy: str | None = None
+    root: Path | None = None
 
 
 def parse(text: str) -> TargetSpec:
@@ -44,10 +47,21 @@ def parse(text: str) -> TargetSpec:
         if policy and policy not in known:
             raise TargetError(f"builtin has no policy {policy!r}; it has {', '.join(known)}")
         return TargetSpec(text, family, policy or None)
+    if text.startswith("builtin@") and text != "builtin@":
+        return TargetSpec(text, "builtin", root=_copy(text))
     if text.startswith(("sglang==", "sglang@")) and text not in ("sglang==", "sglang@"):
         return TargetSpec(text, "sglang")
-    forms = "builtin, builtin:POLICY, sglang==VERSION or sglang@PATH"
+    forms = "builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH"
     raise TargetError(f"unknown target {text!r}; use {forms} (see: staleloc targets list)")
+
+
+def _copy(text: str) -> Path:
+    root = Path(text.removeprefix("builtin@")).expanduser().absolute()
+    if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
+        raise TargetError(
+            f"{text}: that folder holds no copy of the embedded target's sources, its swa.py and the rest"
+        )
+    return root
 
 
 def prepare(spec: TargetSpec) -> None:
@@ -70,6 +84,8 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
     """
     change = _mutant(mutant, spec)
     try:
+        if spec.root is not None:
+            return _load_copy(spec, spec.root)
         if spec.family == "builtin":
             from staleloc.sim.targets.builtin import BuiltinEngine
 
@@ -83,6 +99,16 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
         return loaded
     except MutantError as error:
         raise TargetError(str(error)) from None
+
+
+def _load_copy(spec: TargetSpec, root: Path) -> Target:
+    try:
+        target: Target = load_changed("_staleloc_copy", lambda module, source: source, root=root).BuiltinEngine()
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TargetError(f"{spec.text} could not be loaded: {said}") from None
+    target.name = spec.text
+    return target
 
 
 def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str | None = None) -> list[Profile]:
@@ -127,6 +153,8 @@ def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:
         close = get_close_matches(name, MUTANTS, n=1)
         hint = f"did you mean {close[0]}?" if close else "see: staleloc mutants list"
         raise TargetError(f"there is no mutant {name!r}; {hint}")
+    if spec.root is not None:
+        raise TargetError(f"mutants are made of the embedded target's own sources, not of {spec.text}")
     if MUTANTS[name].target != spec.family:
         raise TargetError(f"mutant {name} is one of {MUTANTS[name].target}, not of {spec.family}")
     return MUTANTS[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -171,6 +173,10 @@ class BuiltinTarget:
         """See `Target.move`."""
         index = (torch.tensor(locs, dtype=torch.int64) for locs in (targets, sources))
         self._hybrid().move_kv_cache(*index)
+
+    def declared(self, kind: str, call: Callable[[SwaAllocator, KvPool], None]) -> None:
+        """See `Target.declared`."""
+        call(self._allocator, self._pool)
 
     def raw_mapping(self) -> list[int]:
         """See `Target.raw_mapping`; the table that translations read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -128,6 +129,10 @@ class AllocatorDriver:
     def clear(self) -> None:
         """See `Target.clear`."""
         self.allocator.clear()
+
+    def declared(self, kind: str, call: Callable[[Any, Any], None]) -> None:
+        """See `Target.declared`."""
+        call(self.allocator, self.kv)
 
     def raw_mapping(self) -> list[int]:
         """See `Target.raw_mapping`; the tensor translations read."""

@@ -1,0 +1,33 @@
+"""The frame of a process that does one job: it comes in on standard input, and the account goes out at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from staleloc.sim.declaring import DeclaredError, read
+from staleloc.sim.parent import end_with_parent
+
+__all__ = ["do_job"]
+
+
+def do_job(work: Callable[[dict[str, Any]], Any]) -> None:
+    """Do the job, with the events that are declared for it. The engine's own output goes to standard error."""
+    import torch
+
+    torch.set_num_threads(1)
+    end_with_parent()
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    job = json.load(sys.stdin)
+    try:
+        read(job["events"])
+        account = work(job)
+    except DeclaredError as error:
+        account = {"error": str(error)}
+    answer.write(json.dumps(account))
+    answer.close()

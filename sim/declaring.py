@@ -1,0 +1,267 @@
+"""The file given with ``--events``: load it into this process, look events up, and tell its mistakes from a target's.
+
+It is the user's own code, given by name, and it is run: in the worker that plays a tape, and in the process of the
+command too, for there tapes are made small, and what `legal`, `draw` and `apply` say decides what a legal tape is.
+`call` is asked for in workers only. Each process has at most one file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, TypeVar
+
+from staleloc.sim.declared import Books, Declared, Model
+from staleloc.sim.events import Event
+from staleloc.sim.targets.base import TargetError
+
+__all__ = [
+    "MODULE", "DeclaredError", "EventsFile", "declared", "draw", "guarded", "load", "loaded", "events_origin",
+    "meaning", "read", "refusal",
+]  # fmt: skip
+
+MODULE = "_staleloc_events"
+"""Name under which the file is imported."""
+
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+T = TypeVar("T")
+
+
+class DeclaredError(TargetError):
+    """The file for ``--events`` cannot be used; the message is one line that says where and why."""
+
+
+@dataclass(frozen=True)
+class EventsFile:
+    """A file that is loaded.
+
+    Attributes:
+        path: as it was given.
+        sha256: of its bytes.
+        events: its events by name, in the order in which they stand in it.
+    """
+
+    path: str
+    sha256: str
+    text: str
+    events: dict[str, type[Declared]]
+
+    def to_json(self) -> dict[str, str]:
+        """What another process needs to load the same."""
+        return {"path": str(Path(self.path).absolute()), "shown": self.path, "sha256": self.sha256}
+
+
+_loaded: EventsFile | None = None
+
+
+def loaded() -> EventsFile | None:
+    """The file of this process, if it has one."""
+    return _loaded
+
+
+def declared() -> dict[str, type[Declared]]:
+    """The events of that file by name; none without one."""
+    return _loaded.events if _loaded is not None else {}
+
+
+def read(job: dict[str, str] | None) -> None:
+    """Load what another process has loaded; see `EventsFile.to_json`.
+
+    Raises:
+        DeclaredError: as `load`, or the file has changed since.
+    """
+    if job is None:
+        load(None)
+        return
+    load(job["path"], job["shown"])
+    assert _loaded is not None
+    if _loaded.sha256 != job["sha256"]:
+        raise DeclaredError(f"{job['shown']} was changed while it was in use; run the command again")
+
+
+def load(path: str | None, shown: str | None = None) -> None:
+    """Run a file and keep its events, instead of those of an earlier one; None for none.
+
+    Args:
+        shown: the path for people, if that is another.
+
+    Raises:
+        DeclaredError: it cannot be read or run, or what it declares cannot be used.
+    """
+    global _loaded
+    _loaded = None
+    sys.modules.pop(MODULE, None)
+    if path is None:
+        return
+    shown = shown or path
+    try:
+        if not Path(path).is_file():
+            raise DeclaredError(f"{shown}: no such file; --events takes a Python file that declares events")
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DeclaredError(f"{shown} cannot be read ({error.strerror or error})") from None
+    module = _run(data, path, shown)
+    text = data.decode("utf-8", "replace")
+    _loaded = EventsFile(shown, hashlib.sha256(data).hexdigest(), text, _events_of(module, shown))
+
+
+def _run(data: bytes, path: str, shown: str) -> ModuleType:
+    module = ModuleType(MODULE)
+    module.__file__ = path
+    sys.modules[MODULE] = module
+    try:
+        exec(compile(data, path, "exec", dont_inherit=True), vars(module))
+    except SyntaxError as error:
+        raise DeclaredError(f"{shown}, line {error.lineno or 1}: {error.msg}; it is no Python") from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        line = _line_in(path, error.__traceback__)
+        where = f"{shown}, line {line}" if line else shown
+        raise DeclaredError(f"{where}: {_said(error)}") from None
+    return module
+
+
+def _events_of(module: ModuleType, shown: str) -> dict[str, type[Declared]]:
+    """The events that a module declares. One whose name begins with ``_`` is a base of others."""
+    found: dict[str, type[Declared]] = {}
+    for name, value in vars(module).items():
+        if not inspect.isclass(value) or not issubclass(value, Declared) or value.__module__ != MODULE:
+            continue
+        if name.startswith("_") or value in found.values():
+            continue
+        why = _unusable(value)
+        kind = getattr(value, "kind", None)
+        if why is None and kind in found:
+            why = f"{found[kind].__name__} is called {kind!r} already"
+        if why is not None:
+            raise DeclaredError(f"{shown}, class {name}: {why}")
+        found[value.kind] = value
+    if not found:
+        raise DeclaredError(f"{shown} declares no event; it takes a subclass of staleloc.sim.declared.Declared")
+    return found
+
+
+def _unusable(event: type[Declared]) -> str | None:
+    """What is wrong with an event, or None."""
+    from staleloc.sim.alphabet import BY_NAME
+    from staleloc.sim.schema import schema_of
+
+    kind = getattr(event, "kind", None)
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+        return f"kind is {kind!r}, not a name of at most 32 small letters, digits, _ and -, as in kind = 'compact'"
+    if kind in BY_NAME or kind == "repack":
+        return f"there is an event {kind!r} already; give it another kind"
+    missing = [name for name in ("call", "apply") if getattr(event, name) is getattr(Declared, name)]
+    if missing:
+        return f"it has no {missing[0]}()"
+    if not isinstance(event.weight, int) or not 0 < event.weight <= 1000:
+        return f"weight is {event.weight!r}; it must be an integer from 1 to 1000"
+    taken = {"event", "kind", "weight"}.intersection(field.name for field in fields(event))
+    if taken:
+        return f"{min(taken)} cannot be a parameter; a line such as kind = 'compact' stands without an annotation"
+    try:
+        needed = schema_of(event)["required"]
+    except (TypeError, NameError, KeyError) as error:
+        return str(error)
+    if len(needed) > 1 and event.draw.__func__ is Declared.draw.__func__:  # type: ignore[attr-defined]
+        return f"it has no draw(), and nothing else says what {needed[1]} should be"
+    return None
+
+
+def guarded(event: Declared | type[Declared], name: str, work: Callable[..., T], *arguments: Any) -> T:
+    """What a function of the file comes to.
+
+    Raises:
+        DeclaredError: it failed, and not in the engine's own code; what the engine raises comes out as it is.
+    """
+    try:
+        return work(*arguments)
+    except DeclaredError:
+        raise
+    except Exception as error:
+        file = sys.modules[MODULE].__file__ or ""
+        if name == "call" and _in_engine(file, error.__traceback__):
+            raise
+        line = _line_in(file, error.__traceback__)
+        raise _mistake(event, name, _said(error), line) from None
+
+
+def _mistake(event: Declared | type[Declared], name: str, what: str, line: int | None = None) -> DeclaredError:
+    owner = event if isinstance(event, type) else type(event)
+    where = f", line {line}" if line else ""
+    path = _loaded.path if _loaded is not None else MODULE
+    return DeclaredError(f"{path}{where}, {owner.__name__}.{name}(): {what}")
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _frames(traceback_: TracebackType | None) -> list[tuple[str, str, int]]:
+    """File, module and line of each frame."""
+    return [
+        (frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")), line)
+        for frame, line in traceback.walk_tb(traceback_)
+    ]
+
+
+def _line_in(file: str, traceback_: TracebackType | None) -> int | None:
+    """The last line of the file that was at work."""
+    return next((line for name, _, line in reversed(_frames(traceback_)) if name == file), None)
+
+
+def _in_engine(file: str, traceback_: TracebackType | None) -> bool:
+    """Whether code that the file called, and that is neither ours nor torch's, was at work."""
+    frames = _frames(traceback_)
+    last = max((number for number, (name, _, _) in enumerate(frames) if name == file), default=-1)
+    return any(
+        not (module == f"{__package__}.declared" or module.partition(".")[0] == "torch")
+        for _, module, _ in frames[last + 1 :]
+    )
+
+
+def draw(event: type[Declared], choices: Any, ledger: Any) -> Declared | None:
+    """An event that its file draws."""
+    drawn = guarded(event, "draw", event.draw, choices, Books(ledger))
+    if drawn is None:
+        return None
+    if type(drawn) is not event:
+        raise _mistake(event, "draw", f"it returned {drawn!r}, which is neither a {event.__name__} nor None")
+    from staleloc.sim.schema import fits, schema_of
+    from staleloc.sim.tape import plain
+
+    if not fits(plain(drawn), schema_of(event)):
+        raise _mistake(event, "draw", f"{drawn!r} does not fit its own parameters")
+    return drawn
+
+
+def refusal(event: Declared, ledger: Any) -> str | None:
+    """Why its file says that an event is not legal now, or None."""
+    legal = guarded(event, "legal", event.legal, Books(ledger))
+    if type(legal) is not bool:
+        raise _mistake(event, "legal", f"it returned {legal!r}, which is neither True nor False")
+    return None if legal else f"{type(event).__name__}.legal() says that it may not be done now"
+
+
+def meaning(event: Declared, ledger: Any) -> Sequence[Event]:
+    """What an event means, in the words of `Model`."""
+    model = Model(ledger)
+    guarded(event, "apply", event.apply, model)
+    return model.parts
+
+
+def events_origin(events: Iterable[Event]) -> dict[str, str] | None:
+    """For the provenance of a tape: the file that declares some of its events, by name and hash, if one does."""
+    if _loaded is None or not any(isinstance(event, Declared) for event in events):
+        return None
+    return {"file": Path(_loaded.path).name, "sha256": _loaded.sha256}
