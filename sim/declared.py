@@ -101,13 +101,13 @@ class Books:
         return tuple(state.swa) if state else ()
 
     @property
-    def free_full(self) -> int:
+    def free_full_pages(self) -> int:
         """Full pages that are free."""
         pages: int = self._ledger.free_full
         return pages
 
     @property
-    def free_swa(self) -> int:
+    def free_swa_pages(self) -> int:
         """SWA pages that are free."""
         pages: int = self._ledger.free_swa
         return pages

@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -23,8 +23,8 @@ from staleloc.sim.events import Event
 from staleloc.sim.targets.base import TargetError
 
 __all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "declared", "draw", "guarded", "load", "loaded", "events_origin",
-    "meaning", "read", "refusal",
+    "MODULE", "DeclaredError", "EventsFile", "another_file", "declared", "draw", "events_origin", "guarded", "load",
+    "loaded", "meaning", "read", "refusal",
 ]  # fmt: skip
 
 MODULE = "_staleloc_events"
@@ -155,15 +155,21 @@ def _unusable(event: type[Declared]) -> str | None:
     from staleloc.sim.alphabet import BY_NAME
     from staleloc.sim.schema import schema_of
 
-    kind = getattr(event, "kind", None)
+    kind: object = getattr(event, "kind", None)
     if not isinstance(kind, str) or not _KIND.fullmatch(kind):
         return f"kind is {kind!r}, not a name of at most 32 small letters, digits, _ and -, as in kind = 'compact'"
     if kind in BY_NAME or kind == "repack":
         return f"there is an event {kind!r} already; give it another kind"
-    missing = [name for name in ("call", "apply") if getattr(event, name) is getattr(Declared, name)]
-    if missing:
-        return f"it has no {missing[0]}()"
-    if not isinstance(event.weight, int) or not 0 < event.weight <= 1000:
+    for name in ("call", "apply"):
+        if getattr(event, name) is getattr(Declared, name):
+            return f"it has no {name}()"
+    for name in ("__init__", "__post_init__"):
+        code = getattr(getattr(event, name, None), "__code__", None)
+        if code is not None and code.co_filename == sys.modules[MODULE].__file__:
+            return f"it has {name}(); parameters are just annotated names, and what they may be is for legal() to say"
+    if not inspect.ismethod(event.draw):
+        return "draw() must be a @classmethod"
+    if type(event.weight) is not int or not 0 < event.weight <= 1000:
         return f"weight is {event.weight!r}; it must be an integer from 1 to 1000"
     taken = {"event", "kind", "weight"}.intersection(field.name for field in fields(event))
     if taken:
@@ -187,9 +193,9 @@ def guarded(event: Declared | type[Declared], name: str, work: Callable[..., T],
         return work(*arguments)
     except DeclaredError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         file = sys.modules[MODULE].__file__ or ""
-        if name == "call" and _in_engine(file, error.__traceback__):
+        if name == "call" and isinstance(error, Exception) and _in_engine(file, error.__traceback__):
             raise
         line = _line_in(file, error.__traceback__)
         raise _mistake(event, name, _said(error), line) from None
@@ -224,10 +230,8 @@ def _in_engine(file: str, traceback_: TracebackType | None) -> bool:
     """Whether code that the file called, and that is neither ours nor torch's, was at work."""
     frames = _frames(traceback_)
     last = max((number for number, (name, _, _) in enumerate(frames) if name == file), default=-1)
-    return any(
-        not (module == f"{__package__}.declared" or module.partition(".")[0] == "torch")
-        for _, module, _ in frames[last + 1 :]
-    )
+    ours = (__name__, f"{__package__}.declared")
+    return any(module not in ours and module.partition(".")[0] != "torch" for _, module, _ in frames[last + 1 :])
 
 
 def draw(event: type[Declared], choices: Any, ledger: Any) -> Declared | None:
@@ -237,11 +241,11 @@ def draw(event: type[Declared], choices: Any, ledger: Any) -> Declared | None:
         return None
     if type(drawn) is not event:
         raise _mistake(event, "draw", f"it returned {drawn!r}, which is neither a {event.__name__} nor None")
-    from staleloc.sim.schema import fits, schema_of
+    from staleloc.sim.schema import MAX_INTEGER, fits, schema_of
     from staleloc.sim.tape import plain
 
     if not fits(plain(drawn), schema_of(event)):
-        raise _mistake(event, "draw", f"{drawn!r} does not fit its own parameters")
+        raise _mistake(event, "draw", f"{drawn!r} is not what its parameters are; numbers are 0 to {MAX_INTEGER}")
     return drawn
 
 
@@ -258,6 +262,15 @@ def meaning(event: Declared, ledger: Any) -> Sequence[Event]:
     model = Model(ledger)
     guarded(event, "apply", event.apply, model)
     return model.parts
+
+
+def another_file(tape_events: Iterable[Event], provenance: Mapping[str, object] | None) -> str | None:
+    """A line for people if a tape was made with a file that had another content than the one that is loaded."""
+    made_with = (provenance or {}).get("events")
+    now = events_origin(tape_events)
+    if _loaded is None or now is None or not isinstance(made_with, dict) or made_with.get("sha256") == now["sha256"]:
+        return None
+    return f"{_loaded.path} is not, or not any more, the file that the tape was made with"
 
 
 def events_origin(events: Iterable[Event]) -> dict[str, str] | None:

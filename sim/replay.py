@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from staleloc.sim.declaring import another_file
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import fitted, profile_of
 from staleloc.sim.judge import Player
@@ -93,6 +94,8 @@ def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -
     events = skipped = 0
     with Player(target, mutant) as player:
         fitted, notes = adapt(tape, player.profiles)
+        if (other := another_file(tape.events, tape.provenance)) is not None:
+            notes = [*notes, other]
         started = time.monotonic()
         for _ in range(times):
             verdicts[player.play(fitted)] += 1

@@ -50,7 +50,7 @@ def builtin_parts(origin: Origin, roots: Iterable[str], prepare: Prepare, own: M
         theirs = {name: root / f"{name.removeprefix(_BUILTIN)}.py" for name in sources if name.startswith(_BUILTIN)}
         sources |= {name: file.read_text(encoding="utf-8") for name, file in theirs.items() if file.is_file()}
     ours = {name: source for name, source in sources.items() if name.startswith(_BUILTIN)}
-    sources = {name: source if name in ours | own else prepare(source) for name, source in sources.items()}
+    sources = {name: source if name in {**ours, **own} else prepare(source) for name, source in sources.items()}
     made_for = f"the builtin target of staleloc {our_version()}"
     if origin.mutant is not None:
         transform = Transform(MUTANTS[origin.mutant])

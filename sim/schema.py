@@ -90,10 +90,14 @@ def _object(cls: type, first: Schema) -> Schema:
     }
 
 
-@cache
+_KNOWN: dict[type[Event], Schema] = {}
+
+
 def schema_of(event: type[Event]) -> Schema:
-    """The schema of such an event in a tape."""
-    return _object(event, {"event": {"const": event.kind}})
+    """The schema of such an event in a tape; made once."""
+    if event not in _KNOWN:
+        _KNOWN[event] = _object(event, {"event": {"const": event.kind}})
+    return _KNOWN[event]
 
 
 @cache
