@@ -46,7 +46,9 @@ class Declared(ev.Event):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        said = cls.__doc__ or ""
         dataclass(frozen=True)(cls)
+        cls.__doc__ = said  # and not a signature where there was none
 
     @classmethod
     def draw(cls, choices: Any, books: Books) -> Declared | None:

@@ -44,19 +44,21 @@ class EventsFile:
     """A file that is loaded.
 
     Attributes:
-        path: as it was given.
+        path: as it was given, for people.
+        file: the same, absolute.
         sha256: of its bytes.
         events: its events by name, in the order in which they stand in it.
     """
 
     path: str
+    file: str
     sha256: str
     text: str
     events: dict[str, type[Declared]]
 
     def to_json(self) -> dict[str, str]:
         """What another process needs to load the same."""
-        return {"path": str(Path(self.path).absolute()), "shown": self.path, "sha256": self.sha256}
+        return {"file": self.file, "shown": self.path, "sha256": self.sha256}
 
 
 _loaded: EventsFile | None = None
@@ -81,7 +83,7 @@ def read(job: dict[str, str] | None) -> None:
     if job is None:
         load(None)
         return
-    load(job["path"], job["shown"])
+    load(job["file"], job["shown"])
     assert _loaded is not None
     if _loaded.sha256 != job["sha256"]:
         raise DeclaredError(f"{job['shown']} was changed while it was in use; run the command again")
@@ -110,7 +112,9 @@ def load(path: str | None, shown: str | None = None) -> None:
         raise DeclaredError(f"{shown} cannot be read ({error.strerror or error})") from None
     module = _run(data, path, shown)
     text = data.decode("utf-8", "replace")
-    _loaded = EventsFile(shown, hashlib.sha256(data).hexdigest(), text, _events_of(module, shown))
+    _loaded = EventsFile(
+        shown, str(Path(path).absolute()), hashlib.sha256(data).hexdigest(), text, _events_of(module, shown)
+    )
 
 
 def _run(data: bytes, path: str, shown: str) -> ModuleType:
