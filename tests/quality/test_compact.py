@@ -1,0 +1,88 @@
+"""The worked example of the documentation: a method that re-packs the SWA pool, with and without its invalidation."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staleloc.sim.tape import load
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "compact"
+
+EVENTS = str(EXAMPLE / "events.py")
+
+Staleloc = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def staleloc(tmp_path: Path) -> Staleloc:
+    """Run a command in an empty folder: its exit code, and what it says."""
+
+    def run(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "staleloc.sim", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, encoding="utf-8")
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def patched(tmp_path: Path) -> Callable[..., str]:
+    """Make a copy of the embedded target that has the method; its name as a target."""
+    copy = runpy.run_path(str(EXAMPLE / "patch.py"))["copy"]
+    return lambda forget=False: copy("builtin", tmp_path / "patched", forget)
+
+
+def site(file: Path) -> dict[str, Any]:
+    """What an audit says of the method."""
+    (found,) = [it for it in json.loads(file.read_text())["sites"] if it["function"] == "SwaAllocator.compact"]
+    return found
+
+
+def test_without_invalidation_it_is_unguarded(patched: Callable[..., str], staleloc: Staleloc, tmp_path: Path) -> None:
+    """The audit shows a tape of four or five events, of which the last asks for the answer from before."""
+    words = ("--rounds", "8", "--events", EVENTS, "--json", "audit.json")
+    code, said = staleloc("audit", "--target", patched(forget=True), *words)
+    assert code == 1, said
+    assert site(tmp_path / "audit.json")["verdict"] == "unguarded"
+    (saved,) = (tmp_path / "staleloc-tapes").glob("*-stale-translation.json")
+    events = [event.kind for event in load_with_events(saved)]
+    assert len(events) in (4, 5)
+    assert events[-2] == "compact"
+    assert "re-packs the SWA pool: live pages move to its end   ← became stale" in said
+
+
+def test_with_invalidation_it_is_safe(patched: Callable[..., str], staleloc: Staleloc, tmp_path: Path) -> None:
+    """No tape diverges, and without its invalidation one does."""
+    words = ("--rounds", "6", "--events", EVENTS, "--json", "audit.json")
+    code, said = staleloc("audit", "--target", patched(), *words)
+    assert code == 0, said
+    assert site(tmp_path / "audit.json")["verdict"] == "safe"
+
+
+def test_without_the_file_it_is_found_and_not_reached(
+    patched: Callable[..., str], staleloc: Staleloc, tmp_path: Path
+) -> None:
+    """Whatever it forgets: nobody calls it."""
+    code, said = staleloc("audit", "--target", patched(forget=True), "--rounds", "1", "--json", "audit.json")
+    assert code == 0, said
+    found = site(tmp_path / "audit.json")
+    assert (found["verdict"], found["why"]) == ("unproven", "no event reached it")
+
+
+def load_with_events(path: Path) -> tuple[Any, ...]:
+    """The events of a tape, read with the example's file."""
+    from staleloc.sim import declaring
+
+    declaring.load(EVENTS)
+    try:
+        return load(path).events
+    finally:
+        declaring.load(None)
