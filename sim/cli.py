@@ -59,8 +59,9 @@ def cli(ctx: click.Context) -> None:
     """Does the KV-cache code of an LLM serving engine send every token to the slot it should?
 
     Plays random event tapes on a target and on a reference model, and reports where they part. A target is
-    builtin, builtin:POLICY, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found, 1 divergence found,
-    2 usage, target could not be loaded, tape does not fit the target, or interrupted with nothing found yet.
+    builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found,
+    1 divergence found, 2 usage, target could not be loaded, tape does not fit the target, or interrupted with
+    nothing found yet.
     """
     help_alone(ctx)
 

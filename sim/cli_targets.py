@@ -45,6 +45,7 @@ def list_targets() -> None:
         policies = {policy: None for profile in worker.profiles for policy in profile.policies}
     rows = [("builtin", "the embedded implementation, all policies")]
     rows += [(f"builtin:{policy}", "one policy of it") for policy in policies]
+    rows.append(("builtin@FOLDER", "a changed copy of its sources"))
     rows += [(release.name, "in the cache") for release in installed()]
     rows += [
         ("sglang==VERSION", "any other release with a KV cache of full and SWA pools; fetched from PyPI"),
