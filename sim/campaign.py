@@ -15,6 +15,7 @@ from typing import Any
 
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.guarding import check_drawn
 from staleloc.sim.levels import generate_tape
 from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from staleloc.sim.results import Budget, Found, Results
@@ -203,17 +204,18 @@ class Campaign:
             results.skipped += answer["skipped"]
             results.seen.update(answer["seen"])
             if answer["divergence"] is not None:
-                self._keep(tape, divergence_from_json(answer["divergence"]), answer["place"])
+                self._keep(tape, divergence_from_json(answer["divergence"]), answer)
             if "lost" in answer:
                 self._lose()
             if results.tapes % CHUNK == 0:
                 self._progress(results)
 
-    def _keep(self, index: int, divergence: Divergence, place: list[str]) -> None:
+    def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
-        kind = (*divergence.key, *place)
+        kind = (*divergence.key, *answer["place"])
         if kind not in self._kinds:
             tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+            check_drawn(tape, answer.get("drawn"))
             self._kinds[kind] = Found(index, divergence, tape)
         self._over = self._budget.first
 

@@ -14,6 +14,7 @@ from staleloc.sim import fuzz as fuzzing
 from staleloc.sim import replay as replaying
 from staleloc.sim.campaign import Budget
 from staleloc.sim.cli_text import say, warn
+from staleloc.sim.declaring import DeclaredError, declared
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.judge import Unplayable
 from staleloc.sim.keep import check_file, check_folder, save, write
@@ -61,6 +62,8 @@ class Outputs:
 
 def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     """Run the campaign that `origin` says and report; the exit code."""
+    if declared() and origin.scope != Scope():
+        raise DeclaredError(f"declared events are of the allocator level; leave out {' '.join(origin.scope.options)}")
     outputs.check()
     folder = outputs.folder
     assert folder is not None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from staleloc.sim import events as ev
 from staleloc.sim.declared import Declared, Repack
-from staleloc.sim.declaring import meaning, refusal
+from staleloc.sim.guarding import meaning, refusal
 from staleloc.sim.ledger import Ledger
 
 __all__ = ["MAX_BATCH_OFFSET", "RULES", "Rule", "violation"]

@@ -13,7 +13,7 @@ __all__ = ["crash"]
 _TOP = __name__.removesuffix(".sim.crash")
 """Our package; inside a stand-alone script it has another name."""
 
-_PARTS = ("models.", "sim.drive", "sim.perform", "sim.declaring", "sim.checks.", "sim.engine.", "sim.graphs.")
+_PARTS = ("models.", "sim.drive", "sim.perform", "sim.guarding", "sim.checks.", "sim.engine.", "sim.graphs.")
 _OURS = tuple(f"{_TOP}.{part}" for part in _PARTS)
 
 _HARNESS = f"{_TOP}.sim.targets.sglang"

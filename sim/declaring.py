@@ -1,4 +1,4 @@
-"""The file given with ``--events``: load it into this process, look events up, and tell its mistakes from a target's.
+"""The file given with ``--events``: load it into this process, and look events up.
 
 It is the user's own code, given by name, and it is run: in the worker that plays a tape, and in the process of the
 command too, for there tapes are made small, and what `legal`, `draw` and `apply` say decides what a legal tape is.
@@ -12,27 +12,24 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, TypeVar
 
-from staleloc.sim.declared import Books, Declared, Model
+from staleloc.sim.declared import Declared
 from staleloc.sim.events import Event
 from staleloc.sim.targets.base import TargetError
 
 __all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "another_file", "declared", "draw", "events_origin", "guarded", "load",
-    "loaded", "meaning", "read", "refusal",
+    "MODULE", "DeclaredError", "EventsFile", "another_file", "declared", "events_origin", "frames_of", "line_in",
+    "load", "loaded", "read", "said",
 ]  # fmt: skip
 
 MODULE = "_staleloc_events"
 """Name under which the file is imported."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-
-T = TypeVar("T")
 
 
 class DeclaredError(TargetError):
@@ -128,9 +125,9 @@ def _run(data: bytes, path: str, shown: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        line = _line_in(path, error.__traceback__)
+        line = line_in(path, error.__traceback__)
         where = f"{shown}, line {line}" if line else shown
-        raise DeclaredError(f"{where}: {_said(error)}") from None
+        raise DeclaredError(f"{where}: {said(error)}") from None
     return module
 
 
@@ -187,37 +184,13 @@ def _unusable(event: type[Declared]) -> str | None:
     return None
 
 
-def guarded(event: Declared | type[Declared], name: str, work: Callable[..., T], *arguments: Any) -> T:
-    """What a function of the file comes to.
-
-    Raises:
-        DeclaredError: it failed, and not in the engine's own code; what the engine raises comes out as it is.
-    """
-    try:
-        return work(*arguments)
-    except DeclaredError:
-        raise
-    except (Exception, SystemExit) as error:
-        file = sys.modules[MODULE].__file__ or ""
-        if name == "call" and isinstance(error, Exception) and _in_engine(file, error.__traceback__):
-            raise
-        line = _line_in(file, error.__traceback__)
-        raise _mistake(event, name, _said(error), line) from None
-
-
-def _mistake(event: Declared | type[Declared], name: str, what: str, line: int | None = None) -> DeclaredError:
-    owner = event if isinstance(event, type) else type(event)
-    where = f", line {line}" if line else ""
-    path = _loaded.path if _loaded is not None else MODULE
-    return DeclaredError(f"{path}{where}, {owner.__name__}.{name}(): {what}")
-
-
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """An exception in one line."""
     text = " ".join(str(error).split())[:200]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _frames(traceback_: TracebackType | None) -> list[tuple[str, str, int]]:
+def frames_of(traceback_: TracebackType | None) -> list[tuple[str, str, int]]:
     """File, module and line of each frame."""
     return [
         (frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")), line)
@@ -225,47 +198,9 @@ def _frames(traceback_: TracebackType | None) -> list[tuple[str, str, int]]:
     ]
 
 
-def _line_in(file: str, traceback_: TracebackType | None) -> int | None:
+def line_in(file: str, traceback_: TracebackType | None) -> int | None:
     """The last line of the file that was at work."""
-    return next((line for name, _, line in reversed(_frames(traceback_)) if name == file), None)
-
-
-def _in_engine(file: str, traceback_: TracebackType | None) -> bool:
-    """Whether code that the file called, and that is neither ours nor torch's, was at work."""
-    frames = _frames(traceback_)
-    last = max((number for number, (name, _, _) in enumerate(frames) if name == file), default=-1)
-    ours = (__name__, f"{__package__}.declared")
-    return any(module not in ours and module.partition(".")[0] != "torch" for _, module, _ in frames[last + 1 :])
-
-
-def draw(event: type[Declared], choices: Any, ledger: Any) -> Declared | None:
-    """An event that its file draws."""
-    drawn = guarded(event, "draw", event.draw, choices, Books(ledger))
-    if drawn is None:
-        return None
-    if type(drawn) is not event:
-        raise _mistake(event, "draw", f"it returned {drawn!r}, which is neither a {event.__name__} nor None")
-    from staleloc.sim.schema import MAX_INTEGER, fits, schema_of
-    from staleloc.sim.tape import plain
-
-    if not fits(plain(drawn), schema_of(event)):
-        raise _mistake(event, "draw", f"{drawn!r} is not what its parameters are; numbers are 0 to {MAX_INTEGER}")
-    return drawn
-
-
-def refusal(event: Declared, ledger: Any) -> str | None:
-    """Why its file says that an event is not legal now, or None."""
-    legal = guarded(event, "legal", event.legal, Books(ledger))
-    if type(legal) is not bool:
-        raise _mistake(event, "legal", f"it returned {legal!r}, which is neither True nor False")
-    return None if legal else f"{type(event).__name__}.legal() says that it may not be done now"
-
-
-def meaning(event: Declared, ledger: Any) -> Sequence[Event]:
-    """What an event means, in the words of `Model`."""
-    model = Model(ledger)
-    guarded(event, "apply", event.apply, model)
-    return model.parts
+    return next((line for name, _, line in reversed(frames_of(traceback_)) if name == file), None)
 
 
 def another_file(tape_events: Iterable[Event], provenance: Mapping[str, object] | None) -> str | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from staleloc.sim import events as ev
 from staleloc.sim.choices import Choices
 from staleloc.sim.contracts import violation
-from staleloc.sim.declaring import declared, draw
+from staleloc.sim.declaring import declared
+from staleloc.sim.guarding import draw
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.swarm import Habits, draw_config, draw_habits
 from staleloc.sim.tape import Tape

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from staleloc.models.config import Config
 from staleloc.sim import events as ev
 from staleloc.sim.declared import Declared, Repack
-from staleloc.sim.declaring import meaning
+from staleloc.sim.guarding import meaning
 
 __all__ = ["Ledger", "OpenForward", "RequestState"]
 

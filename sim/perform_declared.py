@@ -13,7 +13,7 @@ from staleloc.models.world import Grant
 from staleloc.sim import events as ev
 from staleloc.sim.checks import Step
 from staleloc.sim.declared import Cache, Declared, Repack
-from staleloc.sim.declaring import guarded, meaning
+from staleloc.sim.guarding import guarded, meaning
 
 __all__ = ["adopt_declared", "call_declared"]
 

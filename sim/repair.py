@@ -44,7 +44,7 @@ def _span(ledger: Ledger, event: Any) -> ev.Event | None:
 
 
 def _of_file(ledger: Ledger, event: Any) -> ev.Event | None:
-    spans = all(type(event.arguments().get(name)) is int for name in ("request", "start", "stop"))
+    spans = all(type(getattr(event, name, None)) is int for name in ("request", "start", "stop"))
     return _span(ledger, event) if spans else event
 
 

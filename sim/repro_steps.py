@@ -12,8 +12,8 @@ from typing import Any
 from staleloc.models.config import SWA
 from staleloc.sim import events as ev
 from staleloc.sim.declared import Declared, Repack
-from staleloc.sim.declaring import meaning
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.guarding import meaning
 from staleloc.sim.repro_dialect import Dialect, Lines
 from staleloc.sim.repro_expressions import Expressions, Span
 from staleloc.sim.tape import Tape

@@ -59,9 +59,9 @@ def _shift(event: ev.Event, request: int, tokens: int) -> ev.Event:
     if isinstance(event, ev.BeginForward):
         spans = [(r, back(start), back(stop)) if r == request else (r, start, stop) for r, start, stop in event.spans]
         return replace(event, spans=tuple(spans))
-    if getattr(event, "source", None) == "batch" or getattr(event, "request", None) != request:
+    if getattr(event, "source", None) == "batch" or dict(_numbers(event)).get("request") != request:
         return event
-    positions = {name: back(value) for name, value in event.arguments().items() if name in _POSITIONS}
+    positions = {name: back(value) for name, value in _numbers(event) if name in _POSITIONS}
     if isinstance(event, ev.Move):
         positions["source"] = back(event.source)
     return event.changed(**positions)
@@ -70,13 +70,19 @@ def _shift(event: ev.Event, request: int, tokens: int) -> ev.Event:
 def _rename(event: ev.Event, name: Callable[[int], int]) -> ev.Event:
     if isinstance(event, ev.AllocExtend):
         return replace(event, items=tuple((name(request), count) for request, count in event.items))
-    if hasattr(event, "requests"):
-        return event.changed(requests=tuple(map(name, event.arguments()["requests"])))
+    requests = event.arguments().get("requests")
+    if isinstance(requests, tuple) and all(type(request) is int for request in requests):
+        return event.changed(requests=tuple(map(name, requests)))
     if isinstance(event, ev.BeginForward):
         return replace(event, spans=tuple((name(request), start, stop) for request, start, stop in event.spans))
-    if getattr(event, "source", None) == "batch" or not hasattr(event, "request"):
+    if getattr(event, "source", None) == "batch" or "request" not in dict(_numbers(event)):
         return event
     return event.changed(request=name(event.arguments()["request"]))
+
+
+def _numbers(event: ev.Event) -> Iterator[tuple[str, int]]:
+    """Those of an event's fields that are numbers; what a file declares may call anything by these names."""
+    return ((name, value) for name, value in event.arguments().items() if type(value) is int)
 
 
 def merged(events: tuple[ev.Event, ...]) -> Iterator[tuple[ev.Event, ...]]:
@@ -121,9 +127,9 @@ def _append(event: ev.Event, request: int, into: int, length: int) -> ev.Event:
     if isinstance(event, ev.BeginForward):
         spans = [(into, length + a, length + b) if r == request else (r, a, b) for r, a, b in event.spans]
         return replace(event, spans=tuple(spans))
-    if getattr(event, "source", None) == "batch" or getattr(event, "request", None) != request:
+    if getattr(event, "source", None) == "batch" or dict(_numbers(event)).get("request") != request:
         return event
-    values = {name: length + value for name, value in event.arguments().items() if name in _POSITIONS}
+    values = {name: length + value for name, value in _numbers(event) if name in _POSITIONS}
     if isinstance(event, ev.Move):
         values["source"] = length + event.source
     return event.changed(request=into, **values)
@@ -167,7 +173,7 @@ def _scale(event: ev.Event, down: Callable[[int], int], up: Callable[[int], int]
     if isinstance(event, ev.BeginForward):
         return replace(event, spans=tuple((request, down(start), up(stop)) for request, start, stop in event.spans))
     rounding = {"count": up, "tail": up, "stop": up, "start": down, "target": down}
-    values = {name: rounding[name](value) for name, value in event.arguments().items() if name in rounding}
+    values = {name: rounding[name](value) for name, value in _numbers(event) if name in rounding}
     if isinstance(event, ev.Move):
         values["source"] = down(event.source)
     return event.changed(**values)

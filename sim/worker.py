@@ -7,8 +7,9 @@ engine's own output goes to standard error.
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
 events or null; see `EventsFile.to_json`),
 ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
-``place`` tells divergences of one class apart), ``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took
-effect, if that was another; ``cpu`` is what it took, in seconds of this process).
+``place`` tells divergences of one class apart, ``drawn`` tapes, where a file declares events),
+``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took effect, if that was another; ``cpu`` is
+what it took, in seconds of this process).
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from staleloc.sim.choices import seeded
-from staleloc.sim.declaring import read
+from staleloc.sim.declaring import declared, read
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
+from staleloc.sim.guarding import fingerprint, watched
 from staleloc.sim.legality import find_violation
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.parent import end_with_parent
@@ -60,16 +62,19 @@ class _Session:
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         profiles = Scope(request["level"], tuple(request["features"])).of(self.profiles)
         for index in request["tapes"]:
-            tape = generate_tape(seeded(request["seed"], index), profiles)
+            with watched():
+                tape = generate_tape(seeded(request["seed"], index), profiles)
             profile = profile_of(tape.config, profiles)
             assert profile is not None
             verdict = play_tape(tape, self.target, profile)
-            yield {"tape": index, "place": place(tape, verdict.divergence), **_verdict(verdict)}
+            drawn = {"drawn": fingerprint(tape)} if declared() else {}
+            yield {"tape": index, "place": place(tape, verdict.divergence), **drawn, **_verdict(verdict)}
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         started = time.process_time()
         tape = loads(request["tape"])
-        profile, reason = find_violation(tape, self.target.profiles, self.target.name)
+        with watched():
+            profile, reason = find_violation(tape, self.target.profiles, self.target.name)
         if profile is None:
             yield {"illegal": reason}
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,20 +11,22 @@ import jsonschema
 import pytest
 
 from staleloc.models.config import SWA, Config
-from staleloc.sim import declaring
+from staleloc.sim import declaring, guarding
 from staleloc.sim import events as ev
 from staleloc.sim.choices import seeded
 from staleloc.sim.contracts import violation
-from staleloc.sim.declaring import DeclaredError, draw, load, read
+from staleloc.sim.declaring import DeclaredError, load, read
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.drive import drive
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.generate import generate
+from staleloc.sim.guarding import check_drawn, draw, fingerprint, watched
 from staleloc.sim.ledger import Ledger
 from staleloc.sim.repair import repair
-from staleloc.sim.schema import tape_schema
+from staleloc.sim.reshape import joined, merged, renumbered, scaled, shortened
+from staleloc.sim.schema import fits, schema_of, tape_schema
 from staleloc.sim.simplify import simpler_events
-from staleloc.sim.tape import Tape, TapeError, dumps, loads, to_json
+from staleloc.sim.tape import Tape, TapeError, dumps, loads, plain, to_json
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 from staleloc.sim.verdict import Verdict
 from staleloc.sim.words import steps
@@ -318,6 +321,76 @@ def test_an_event_is_drawn_shrunk_repaired_and_told(declare: Load) -> None:
     assert steps(Tape(CONFIG, (ev.Alloc(1, 3), event)))[1] == "request 1, start 1, stop 3"
     declare(COMPACT)
     assert steps(Tape(CONFIG, (own(),))) == ["packs the pool"]
+
+
+ODD = """
+class Odd(Declared):
+    kind = "odd"
+    request: bool = True
+    requests: int = 7
+    start: tuple[int, ...] = (1, 2)
+    count: bool = True
+    source: tuple[tuple[int, int], ...] = ((1, 2),)
+
+    def call(self, cache):
+        pass
+
+    def apply(self, model):
+        pass
+"""
+
+
+def test_parameters_may_be_called_anything(declare: Load) -> None:
+    """Shrinking knows some names, and takes them for what they are only if they are numbers."""
+    declare(ODD)
+    before = (ev.AllocExtend(((1, 8),)), own(), ev.AllocExtend(((2, 4),)))
+    for events in (
+        renumbered(before), shortened(before, 1, 4), scaled(before, 4, 2), *joined(before), *merged(before),
+    ):  # fmt: skip
+        assert [event for event in events if event.kind == "odd"] == [own()]
+    smaller = list(simpler_events(own()))
+    assert own(request=False) in smaller
+    assert own(start=(1,)) in smaller
+    assert all(fits(plain(event), schema_of(type(event))) for event in smaller)
+
+
+ENDLESS = """
+def legal(self, books):
+    while True:
+        try:
+            list(range(9))
+        except Exception:
+            pass
+"""
+
+
+def test_a_function_that_does_not_come_back_is_noticed(declare: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a tape is drawn; one that catches everything, too."""
+    monkeypatch.setattr(guarding, "PATIENCE", 0.05)
+    declare(with_(ENDLESS))
+    with pytest.raises(DeclaredError, match=r"mine\.py: draw.* does not come back"), watched():
+        violation(Ledger(CONFIG), own())
+
+
+def test_a_tape_that_is_drawn_otherwise_the_second_time_is_noticed(declare: Load) -> None:
+    """What the seed does not decide cannot be played again."""
+    declare(COMPACT)
+    one, other = (generate(seeded(3, index), BuiltinTarget.profiles) for index in (0, 1))
+    check_drawn(one, fingerprint(one))
+    with pytest.raises(DeclaredError, match="the same seed gives one tape now and another then"):
+        check_drawn(one, fingerprint(other))
+
+
+def test_the_files_in_the_documentation_can_be_used(declare: Load) -> None:
+    """The first is the example's, the second has parameters."""
+    root = Path(__file__).parents[2]
+    example = (root / "examples" / "compact" / "events.py").read_text(encoding="utf-8")
+    texts = re.findall(r"```python\n(.*?)```", (root / "docs" / "EVENTS.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert example.endswith(texts[0])
+    for text, kind in zip(texts, ("compact", "evict_head"), strict=True):
+        declare(text)
+        tapes = [generate(seeded(5, index), BuiltinTarget.profiles) for index in range(20)]
+        assert any(event.kind == kind for tape in tapes for event in tape.events)
 
 
 def test_books_show_what_a_scheduler_knows(declare: Load) -> None:

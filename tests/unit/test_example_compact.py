@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from staleloc.models.config import SWA, Config
@@ -19,6 +20,7 @@ from staleloc.sim.drive import drive
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.mutate import load_changed
 from staleloc.sim.repro import script
+from staleloc.sim.schema import summary_schema
 from staleloc.sim.tape import Tape, dumps
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 
@@ -99,9 +101,9 @@ def test_a_tape_is_replayed_with_the_file_and_refused_without(stale: Tape, tmp_p
     code, out, _ = command("replay", "t.json", "--target", bad, "--events", EVENTS, "--json", "out.json")
     assert code == 1
     assert f"--events {EVENTS}" in out
-    assert json.loads((tmp_path / "out.json").read_text())["divergences"][0]["tape"]["events"][3] == {
-        "event": "compact"
-    }
+    summary = json.loads((tmp_path / "out.json").read_text())
+    jsonschema.Draft202012Validator(summary_schema()).validate(summary)
+    assert summary["divergences"][0]["tape"]["events"][3] == {"event": "compact"}
     code, out, err = command("replay", "t.json", "--target", "builtin", "--events", EVENTS)
     assert (code, out) == (2, "")
     assert err.endswith("Compact.call(): AttributeError: 'SwaAllocator' object has no attribute 'compact'\n")
@@ -141,6 +143,13 @@ def test_a_mistake_in_a_function_ends_every_command(tmp_path: Path, command: Run
     assert (code, out) == (2, "")
     mistake = "AttributeError: 'Cache' object has no attribute 'no_such_thing'"
     assert err == f"staleloc: broken.py, line 12, Compact.call(): {mistake}\n"
+
+
+def test_declared_events_are_of_the_allocator_level(command: Run) -> None:
+    """At the engine level nothing would be played of them."""
+    code, out, err = command("fuzz", "--features", "graphs", "--events", EVENTS)
+    assert (code, out) == (2, "")
+    assert err == "staleloc: declared events are of the allocator level; leave out --level engine --features graphs\n"
 
 
 @pytest.mark.parametrize(
