@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from staleloc.sim.cli_text import MAX_SEED, say, warn
+from staleloc.sim.cli_text import MAX_SEED, events_option, say, warn
 
 __all__ = ["audit"]
 
@@ -40,6 +40,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="Seconds of processor time for the tapes without one guard.",
 )
+@events_option
 @click.option("--strict", is_flag=True, help="Exit code 1 for unproven sites and unnoticed guards, too.")
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
 @click.option("--prefix", default="", metavar="PATH", help="Where the target's sources lie in the repository.")

@@ -27,7 +27,7 @@ METHODS = {
             place = torch.zeros(pages + 1, dtype=torch.int64)
             place[live] = torch.arange(first, pages + 1)
             entries = self.full_to_swa_index_mapping[:-1]
-            entries.copy_(torch.where(place[entries // size] > 0, place[entries // size] * size + entries % size, 0))
+            entries.copy_(place[entries // size] * size + entries % size)
             for buffer in self.pool.buffers_of["swa"]:
                 rows = buffer.view(buffer.shape[0], pages + 1, -1)
                 rows[:, first:] = rows[:, live]
@@ -45,7 +45,7 @@ METHODS = {
             first = pages + 1 - len(live)
             place[live] = torch.arange(first, pages + 1)
             entries = self.full_to_swa_index_mapping[:-1]
-            entries.copy_(torch.where(place[entries // size] > 0, place[entries // size] * size + entries % size, 0))
+            entries.copy_(place[entries // size] * size + entries % size)
             pool = getattr(pool, "swa_kv_pool", pool)
             buffers = pool.kv_buffer if hasattr(pool, "kv_buffer") else [*pool.k_buffer, *pool.v_buffer]
             for buffer in buffers:

@@ -30,7 +30,7 @@ class Row:
         served: how often it was still the answer from before.
         tried: guards that were taken away: its invalidations, and guards of every kind in its function.
         killed: those of them that a tape noticed.
-        shown_by: of these the one that takes the fewest events.
+        shown_by: of these, of the invalidations first, the one that takes the fewest events.
         why: in one sentence, what the verdict rests on, or what is missing.
         diverged: the tape that shows it, if it is unguarded.
     """
@@ -139,9 +139,15 @@ def _row(
         len(killed),
         verdict,
         why,
-        min((it for it in killed if it.events), key=lambda it: len(it.events), default=None),
+        _shortest(drops) or _shortest(mine),
         diverged,
     )
+
+
+def _shortest(tried: Sequence[tuple[Change, Proof]]) -> Proof | None:
+    """Of the guards that a tape missed the one that it takes the fewest events to miss."""
+    proofs = [proof for _, proof in tried if proof.outcome == "killed" and proof.events]
+    return min(proofs, key=lambda it: len(it.events), default=None)
 
 
 _PLAYED = ("killed", "survived")
@@ -185,6 +191,8 @@ def _missing(
         return "no event reached it"
     if number not in reach.exposed:
         return "no answer was alive that was asked for again afterwards"
+    if not drops and site.guards:
+        return "its invalidations were left alone"
     if not drops:
         return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
     if site.open:

@@ -27,6 +27,7 @@ def test_the_audit_tells_whether_it_forgets(
     available(RELEASE)
     target = runpy.run_path(str(EXAMPLE / "patch.py"))["copy"](RELEASE, tmp_path / "patched", forget)
     words = ["--target", target, "--events", str(EXAMPLE / "events.py"), "--rounds", "6", "--json", "audit.json"]
+    words += ["--guards", "*:*.compact"]
     done = subprocess.run(
         [sys.executable, "-m", "staleloc.sim", "audit", *words],
         capture_output=True, text=True, check=False, cwd=tmp_path, encoding="utf-8",
