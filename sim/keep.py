@@ -56,7 +56,8 @@ def save(finding: Finding, folder: Path) -> Path:
         parts.append(origin.mutant)
     if origin.scope.level != LEVELS[0]:
         parts += [origin.scope.level, *origin.scope.features]
-    parts += [f"seed{origin.seed}", f"tape{origin.index}", finding.divergence.kind]
+    drawn = [origin.tape] if origin.tape is not None else [f"seed{origin.seed}", f"tape{origin.index}"]
+    parts += [*drawn, finding.divergence.kind]
     path = folder / f"{'-'.join(map(_plain, parts))}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,18 +9,17 @@ from pathlib import Path
 
 from staleloc.sim.audit import html, record, text
 from staleloc.sim.audit.changes import changes_of
+from staleloc.sim.audit.corpus import name_of, tape_of
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.prove import prove
 from staleloc.sim.audit.reach import Budget, Diverged, reach
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import read_tree
 from staleloc.sim.audit.verdicts import Audit, equivalents, rows_of
-from staleloc.sim.choices import seeded
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.judge import Player
 from staleloc.sim.keep import check_file, check_folder, save, write
-from staleloc.sim.levels import generate_tape
 from staleloc.sim.mutate import builtin_root
 from staleloc.sim.report import render
 from staleloc.sim.shrink import MAX_CANDIDATES, shrink
@@ -130,14 +129,15 @@ def _findings(audit: Audit, seed: int, folder: Path) -> list[str]:
 
 def _told(diverged: Diverged, player: Player, origin: Origin, folder: Path) -> str:
     profiles = diverged.scope.of(select_profiles(player.profiles, parse(origin.target)))
-    tape = generate_tape(seeded(origin.seed or 0, diverged.tape), profiles)
+    tape = tape_of(profiles, origin.seed or 0, diverged.tape)
     profile = profile_of(tape.config, profiles)
     assert profile is not None
     divergence = player.play(tape)
     if divergence is None:
-        return f"tape {diverged.tape} at {diverged.scope} did not diverge when it was played again"
+        return f"{name_of(diverged.tape)} at {diverged.scope} did not diverge when it was played again"
     shrunk = shrink(tape, divergence, profile, player.play, MAX_CANDIDATES, player.effect)
-    finding = Finding(
-        replace(origin, scope=diverged.scope, index=diverged.tape), shrunk.tape, shrunk.divergence, shrunk, False
-    )
+    drawn = replace(origin, scope=diverged.scope, index=diverged.tape)
+    if diverged.tape < 0:
+        drawn = replace(origin, scope=diverged.scope, seed=None, tape=name_of(diverged.tape).rpartition(" ")[2])
+    finding = Finding(drawn, shrunk.tape, shrunk.divergence, shrunk, False)
     return render(finding, str(save(finding, folder)))

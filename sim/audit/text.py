@@ -6,6 +6,7 @@ import textwrap
 from collections import Counter
 
 from staleloc.sim.audit.changes import Change
+from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.verdicts import Audit, Row, equivalents
@@ -71,7 +72,7 @@ def _shown_by(audit: Audit, row: Row) -> str:
     if row.diverged is None:
         return ""
     caches = sorted({audit.found.caches[cache].name for (site, cache) in row.diverged.served if site == row.number})
-    return f" by {', '.join(caches)} (tape {row.diverged.tape} at {row.diverged.scope})"
+    return f" by {', '.join(caches)} ({name_of(row.diverged.tape)} at {row.diverged.scope})"
 
 
 def by_kind(audit: Audit) -> list[tuple[str, ...]]:

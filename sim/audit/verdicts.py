@@ -125,7 +125,7 @@ def _row(
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if diverged is None:
-        missing = _missing(family, number, site, modules, reach, drops, mine)
+        missing = _missing(family, number, site, modules, reach, drops)
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
     killed = [proof for _, proof in mine if proof.outcome == "killed"]
@@ -182,7 +182,6 @@ def _missing(
     modules: dict[str, str],
     reach: Reach,
     drops: Sequence[tuple[Change, Proof]],
-    mine: Sequence[tuple[Change, Proof]],
 ) -> str:
     """What a proof lacks; nothing if it is one."""
     if modules[site.spot.path] not in reach.modules:
@@ -200,7 +199,6 @@ def _missing(
     for change, proof in drops:
         if proof.outcome not in _PLAYED:
             return f"{change.name} (line {change.line}) was not tried: {proof.why or _UNTRIED[proof.outcome]}"
-    for change, proof in mine:
         if proof.outcome == "survived" and (family, change.name) not in equivalents():
             return f"{change.name} (line {change.line}): {proof.tapes} tapes did not notice"
     return ""
