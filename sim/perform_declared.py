@@ -25,11 +25,11 @@ def call_declared(step: Step, event: Declared) -> None:
     def act(allocator: Any, pool: Any) -> None:
         guarded(event, "call", event.call, Cache(allocator, pool, step.world.requests))
 
+    step.world.saw(f"event {event.kind}")
     step.target.declared(event.kind, act)
     step.mapping = step.target.raw_mapping()
     for part in parts:
         _ENTER[type(part)](step, part)
-    step.world.saw(f"event {event.kind}")
 
 
 def adopt_declared(step: Step, event: Declared) -> None:
