@@ -54,7 +54,7 @@ METHODS = {
             for buffer in buffers:
                 rows = buffer.view(torch.uint8).view(pages + 1, -1)
                 rows[first:] = rows[live]
-            inner.free_pages, inner.release_pages = torch.arange(1, first), torch.arange(0)
+            inner.free_pages, inner.release_pages = torch.arange(1, first), inner.release_pages[:0]
             if hasattr(self._kvcache, "invalidate_loc_cache"):
                 self._kvcache.invalidate_loc_cache()
     ''',
