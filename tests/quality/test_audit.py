@@ -1,4 +1,4 @@
-"""The audit of the embedded target: sites are safe, and every invalidation is missed when it is taken away."""
+"""The audit of the embedded target: sites are safe, and every guard is missed when it is taken away."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.verdicts import equivalents
 
 COMMAND = [sys.executable, "-m", "staleloc.sim", "audit"]
 
 
 def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
-    """Each site was reached with answers alive; without any invalidation but the known ones a tape diverges.
+    """Each site was reached with answers alive; without any guard but the known ones a tape diverges.
 
     One site is also reached without an invalidation, when an engine is built; no tape can tell that it does no harm.
     """
     file = tmp_path / "audit.json"
     done = subprocess.run(
-        [*COMMAND, "--rounds", "4", "--json", str(file)], cwd=tmp_path, capture_output=True, text=True
+        [*COMMAND, "--rounds", "8", "--json", str(file)], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(file.read_text())
@@ -29,19 +30,35 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
     assert verdicts["KvPool.register_mapping"]["verdict"] == "unproven"
     assert "build leads to it and drops nothing" in verdicts["KvPool.register_mapping"]["why"]
     assert not told["unread"]
-    outcomes = {f"{it['spot']['function']} without {it['spot']['text']}": it["outcome"] for it in told["guards"]}
+    outcomes = {it["name"]: it["outcome"] for it in told["guards"]}
     known = {change for family, change in equivalents() if family == "builtin"}
-    assert {name for name, outcome in outcomes.items() if outcome == "killed"} == outcomes.keys() - known
-    assert {outcomes[name] for name in known} <= {"survived", "never needed"}
+    killed = {name for name, outcome in outcomes.items() if outcome == "killed"}
+    assert killed == outcomes.keys() - known
+    assert len(killed) >= 120
+    assert {outcomes[name] for name in known} == {"survived"}
+    assert {it["kind"] for it in told["guards"] if it["outcome"] == "killed"} == set(KINDS)
+    assert all(it["events"] for it in told["guards"] if it["divergence"] is not None)
     assert not (tmp_path / "staleloc-tapes").exists()
 
 
 def test_one_policy_has_its_own_audit(tmp_path: Path) -> None:
     """A policy that caches nothing leaves nothing to prove: no site of it is called safe."""
     done = subprocess.run(
-        [*COMMAND, "--target", "builtin:uncached", "--rounds", "1", "--strict", "--github"],
+        [*COMMAND, "--target", "builtin:uncached", "--rounds", "1", "--guards", "*.free", "--strict", "--github"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
     assert " safe" not in done.stdout.replace("staleloc: ", "").split("guards, each")[0]
     assert "::warning file=swa.py,line=" in done.stdout
+
+
+def test_a_report_of_all_guards_is_a_page(tmp_path: Path) -> None:
+    """It names each guard with what became of it, and a guard that nothing misses fails a strict audit."""
+    page = tmp_path / "audit.html"
+    words = ["--rounds", "1", "--guards", "host_pool.py:*", "--html", str(page)]
+    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = page.read_text(encoding="utf-8")
+    assert "HostPool.take: del self.free[FULL][:full] after del self.free[SWA][:swa]" in text
+    assert 'class="known"' in text
+    assert 'class="killed"' in text

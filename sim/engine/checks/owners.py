@@ -20,6 +20,9 @@ def _device(step: EngineStep) -> Fault | None:
     swa = {f"node {node.node}": step.pages(node.swa) for node in step.tree if node.swa}
     for number, view in step.requests.items():
         own = view.row[view.shared :]
+        wild = next((loc for loc in own if not 0 <= loc < len(step.mapping)), None)
+        if wild is not None:
+            return Fault("out-of-bounds", f"request {number} has full loc {wild}, which the mapping has no entry for")
         full[f"request {number}"] = step.pages(own)
         swa[f"request {number}"] = step.pages([step.mapping[loc] for loc in own if step.mapping[loc]])
     flying, _ = step.in_flight
