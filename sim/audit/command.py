@@ -60,7 +60,10 @@ class Result:
         """The exit code: 1 if a site is unguarded, or with `strict` unproven, or if nothing noticed that a guard was
         gone."""
         bad = {"unguarded", "unproven"} if strict else {"unguarded"}
-        return int(any(row.verdict in bad for row in self.audit.rows) or (strict and bool(self.audit.unnoticed)))
+        return int(
+            any(row.is_asked and row.verdict in bad for row in self.audit.rows)
+            or (strict and bool(self.audit.unnoticed))
+        )
 
 
 def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], None], only: str = "*") -> Result:

@@ -108,7 +108,7 @@ def to_sarif(audit: Audit, prefix: str) -> dict[str, Any]:
             ],
         }
         for row in audit.rows
-        if row.verdict != "safe"
+        if row.is_asked
     ]
     driver = {"name": "staleloc", "version": our_version(), "rules": rules}
     return {

@@ -62,7 +62,7 @@ def killed_by(proof: Proof) -> str:
 def _why(audit: Audit) -> list[str]:
     lines = []
     for row in audit.rows:
-        if row.verdict != "safe":
+        if row.is_asked:
             spot = row.site.spot
             lines += _wrapped(f"{spot.path}:{spot.line} {row.verdict}: {row.why}{_shown_by(audit, row)}")
     return [*lines, ""] if lines else []
@@ -162,7 +162,7 @@ def for_github(audit: Audit, prefix: str) -> list[str]:
     """
     lines = []
     for row in audit.rows:
-        if row.verdict != "safe":
+        if row.is_asked:
             level = "error" if row.verdict == "unguarded" else "warning"
             spot = row.site.spot
             message = f"{spot.function} changes the mapping: {row.why}{_shown_by(audit, row)}"

@@ -14,9 +14,12 @@ from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.sites import Map, Site
 
-__all__ = ["Audit", "Row", "Verdict", "equivalents", "rows_of"]
+__all__ = ["LEFT_ALONE", "Audit", "Row", "Verdict", "equivalents", "rows_of"]
 
 Verdict = Literal["safe", "unguarded", "unproven"]
+
+LEFT_ALONE = "its invalidations were left alone"
+"""Why a site is unproven that the user did not ask about."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class Row:
     why: str
     shown_by: Proof | None = None
     diverged: Diverged | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is one to tell of: not one whose guards the user wanted left alone."""
+        return self.verdict != "safe" and self.why != LEFT_ALONE
 
     @property
     def reached(self) -> int:
@@ -191,7 +199,7 @@ def _missing(
     if number not in reach.exposed:
         return "no answer was alive that was asked for again afterwards"
     if not drops and site.guards:
-        return "its invalidations were left alone"
+        return LEFT_ALONE
     if not drops:
         return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
     if site.open:
