@@ -7,8 +7,8 @@ together at the end of it.
 
 Then: staleloc audit --target builtin@FOLDER --events events.py
 
-For SGLang it is written for 0.5.12 to 0.5.18. Newer allocators keep free pages in a list of another name; there it loses
-them, and the first tape says so.
+For SGLang it is written for 0.5.12 to 0.5.18. Newer allocators keep free pages in a list of another name; there it
+loses them, and the first tape says so.
 """
 
 from __future__ import annotations
