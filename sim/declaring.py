@@ -127,7 +127,9 @@ def _run(data: bytes, path: str, shown: str) -> ModuleType:
     except BaseException as error:
         line = line_in(path, error.__traceback__)
         where = f"{shown}, line {line}" if line else shown
-        raise DeclaredError(f"{where}: {said(error)}") from None
+        decorated = isinstance(error, TypeError) and ("__setattr__" in str(error) or "non-frozen" in str(error))
+        hint = "; a subclass of Declared is a dataclass already and takes no decorator" if decorated else ""
+        raise DeclaredError(f"{where}: {said(error)}{hint}") from None
     return module
 
 

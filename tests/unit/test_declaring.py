@@ -131,6 +131,11 @@ def own(**values: int) -> ev.Event:
         (with_("request: int"), "it has no draw(), and nothing else says what request should be"),
         (with_("def draw(cls, choices, books): return cls()"), "draw() must be a @classmethod"),
         (with_("def __post_init__(self): pass"), "it has __post_init__()"),
+        ("import dataclasses\n@dataclasses.dataclass" + COMPACT, "is a dataclass already and takes no decorator"),
+        (
+            "import dataclasses\n@dataclasses.dataclass(frozen=True)" + COMPACT,
+            "is a dataclass already and takes no decorator",
+        ),
         (with_("items: list = []"), "mine.py, line 3: ValueError: mutable default"),
     ],
 )
