@@ -19,6 +19,7 @@ from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.notes import Notes, install
 from staleloc.sim.audit.weave import Hook, Weaver
 from staleloc.sim.fitting import profile_of
+from staleloc.sim.guarding import watched
 from staleloc.sim.levels import play_tape
 from staleloc.sim.mutate import load_changed
 from staleloc.sim.scope import Scope
@@ -98,7 +99,8 @@ def drawn(target: Any, name: str) -> dict[int, list[Profile]]:
 
 def one(target: Any, seed: int, profiles: list[Profile], index: int) -> tuple[Tape, Verdict]:
     """A tape and what came of it."""
-    tape = tape_of(profiles, seed, index)
+    with watched():
+        tape = tape_of(profiles, seed, index)
     profile = profile_of(tape.config, profiles)
     assert profile is not None
     return tape, play_tape(tape, target, profile)
