@@ -19,7 +19,7 @@ SEEDS = range(20)
 BUDGET = 50_000
 
 LONG = bool(os.environ.get("STALELOC_LONG"))
-CLEAN_BUDGET = BUDGET if LONG else 3_000
+CLEAN_BUDGET = BUDGET if LONG else 2_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.features) == ("builtin", ("disagg",))]
 

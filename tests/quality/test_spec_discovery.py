@@ -20,7 +20,7 @@ SEEDS = range(20)
 BUDGET = 50_000
 
 LONG = bool(os.environ.get("STALELOC_LONG"))
-CLEAN_BUDGET = BUDGET if LONG else 3_000
+CLEAN_BUDGET = BUDGET if LONG else 2_000
 
 NAMES = [name for name, it in MUTANTS.items() if it.target == "builtin" and "spec" in it.features]
 
