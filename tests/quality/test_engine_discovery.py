@@ -1,6 +1,7 @@
 """The same at the engine level: every defect is found from every seed, and nothing else is.
 
-Each defect is looked for from one seed, one after the other from the next; STALELOC_LONG=1 takes all twenty, and plays the clean target for as many events as a mutant may take.
+Each defect is looked for from one seed, one after the other from the next; STALELOC_LONG=1 takes all twenty, and
+plays the clean target for as many events as a mutant may take.
 """
 
 from __future__ import annotations
