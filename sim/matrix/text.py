@@ -128,7 +128,8 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
     lines = [
         "# The release matrix",
         "",
-        "Which SGLang release shows which bug: by the incident's tape, and by fuzzing that knows of no incident.",
+        "Which SGLang release shows which bug: by its tape, and by fuzzing that knows of no incident. A row",
+        "without a number is of a bug that fuzzing found and nobody reported; see [FINDINGS.md](FINDINGS.md).",
         "Written by `staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of processor time, as on",
         "one idle core, playing; loading and shrinking come on top. Tapes are the same on every machine.",
         "",
@@ -165,7 +166,7 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "## Not told apart",
         "",
         "What hunts found on releases that have a bug of the same level, and what looks like none by class and words",
-        "or shape: other faces of these bugs, or others.",
+        "or shape: other faces of these bugs, or others. [FINDINGS.md](FINDINGS.md#other-faces) says which is which.",
         "",
         *_listed(_others(matrix)),
     ]
