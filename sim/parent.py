@@ -9,10 +9,14 @@ import time
 __all__ = ["end_with_parent"]
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int | None = None) -> None:
     """End this process within a second when its parent is gone, even in the middle of an engine's call that does not
-    come back."""
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    come back.
+
+    Args:
+        parent: its process id, if the caller knows it: it may be gone already.
+    """
+    threading.Thread(target=_watch, args=(os.getppid() if parent is None else parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

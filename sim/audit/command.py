@@ -87,6 +87,8 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
         raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
     sources = {path: module.source for path, module in reading.program.modules.items()}
     changes = changes_of(reading, found, only)
+    if only != "*" and not changes:
+        raise TargetError(f"no guard is in a function that matches {only!r}; patterns are for PATH:FUNCTION")
     show("playing tapes")
     reached = reach(target, found, changes, sources, budget)
     show(f"taking away {len(changes)} guards, one at a time")

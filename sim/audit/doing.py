@@ -16,14 +16,14 @@ __all__ = ["do_job"]
 
 def do_job(work: Callable[[dict[str, Any]], Any]) -> None:
     """Do the job, with the events that are declared for it. The engine's own output goes to standard error."""
+    job = json.load(sys.stdin)
+    end_with_parent(job["parent"])
     import torch
 
     torch.set_num_threads(1)
-    end_with_parent()
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    job = json.load(sys.stdin)
     try:
         read(job["events"])
         account = work(job)

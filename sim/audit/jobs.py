@@ -25,7 +25,7 @@ def run_jobs(module: str, jobs: Sequence[dict[str, Any]], limit: float) -> list[
     """What processes come to, one for each job."""
     events = loaded()
     told = None if events is None else events.to_json()
-    running = [_Job(module, {**job, "events": told}, limit) for job in jobs]
+    running = [_Job(module, {**job, "events": told, "parent": os.getpid()}, limit) for job in jobs]
     try:
         return [job.account() for job in running]
     finally:

@@ -198,7 +198,7 @@ def _missing(
         return "no event reached it"
     if number not in reach.exposed:
         return "no answer was alive that was asked for again afterwards"
-    if not drops and site.guards:
+    if {(change.line, change.column) for change, _ in drops} != {(it.spot.line, it.spot.column) for it in site.guards}:
         return LEFT_ALONE
     if not drops:
         return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"

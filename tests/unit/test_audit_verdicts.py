@@ -86,6 +86,13 @@ def test_what_a_proof_lacks_is_said(number, given, outcome, why):
     assert why in told.why
 
 
+def test_a_site_whose_invalidations_were_left_alone_is_neither_safe_nor_told_of():
+    """One of several is not enough; a site that a tape shows to be unguarded is told of all the same."""
+    rows = rows_of("builtin", FOUND, {"pool.py": "pool"}, reach(), [], [])
+    assert (rows[GUARDED].verdict, rows[GUARDED].is_asked) == ("unproven", False)
+    assert rows[BARE].is_asked
+
+
 def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
     """Served alone proves nothing: another event may be why."""
     assert row(BARE, diverged("compact", ("compact",))).verdict == "unguarded"
