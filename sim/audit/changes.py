@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -54,7 +54,8 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
     """Every guard in functions that have to do with the mapping, in the order of files and lines.
 
     Args:
-        only: patterns for ``path:function``, with commas; guards elsewhere are left alone.
+        only: patterns for ``path:function``, with commas; guards elsewhere are left alone. One that ends with a name
+            takes all guards of that function, whether it has to do with the mapping itself or by what it calls.
     """
     sites: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, site in enumerate(found.sites):
@@ -62,7 +63,7 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
             sites[site.spot.path, _outer(site.spot.function)].append(number)
     changes = _invalidations(found)
     dropped = {(it.spot.path, it.line, it.column) for it in changes}
-    for function in _concerned(reading):
+    for function in _concerned(reading, [it for it in only.split(",") if it[-1:].isidentifier()]):
         place = function.module.source.path, function.name
         changes += [replace(it, sites=tuple(sites[place])) for it in _others(function, dropped)]
     patterns = only.split(",")
@@ -112,8 +113,9 @@ def _others(function: Function, dropped: set[tuple[str, int, int]]) -> Iterator[
         yield Change(it.kind, spot, line, column, ast.unparse(it.node), it.new)
 
 
-def _concerned(reading: Reading) -> list[Function]:
-    """Functions and methods in which the mapping or an answer is: changed, kept, asked for, given or given back.
+def _concerned(reading: Reading, named: Sequence[str]) -> list[Function]:
+    """Functions and methods in which the mapping or an answer is: changed, kept, asked for, given or given back; and
+    those that patterns name.
 
     Constructors are not among them, nor what Python calls by itself: nothing is cached before an object is made.
     """
@@ -135,7 +137,11 @@ def _concerned(reading: Reading) -> list[Function]:
         function
         for _, module in sorted(reading.program.modules.items())
         for function in module.functions
-        if ((function.module.source.path, function.name) in outer or function.words & tables)
+        if (
+            (function.module.source.path, function.name) in outer
+            or function.words & tables
+            or any(fnmatchcase(f"{function.module.source.path}:{function.name}", pattern) for pattern in named)
+        )
         and "<locals>" not in function.name
         and isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not function.name.endswith("__")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 __all__ = ["Masks", "is_sentinel", "looser"]
@@ -11,6 +11,9 @@ __all__ = ["Masks", "is_sentinel", "looser"]
 _Kind = Literal["mask", "sentinel", "bound", "view", "clone"]
 
 _Looser = Iterator[tuple[_Kind, ast.expr]]
+
+_COMPARING = ("eq", "ge", "gt", "isin", "le", "logical_and", "logical_not", "logical_or", "lt", "ne")
+"""Functions and methods of tensors that give a mask."""
 
 _CONTAINERS = ("list", "dict", "set", "tuple")
 
@@ -32,14 +35,17 @@ class Masks:
         self._names: set[str] = set()
         for _ in range(2):
             for node in ast.walk(function):
-                if isinstance(node, ast.Assign) and self.has(node.value):
-                    self._names.update(it.id for it in node.targets if isinstance(it, ast.Name))
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value and self.has(node.value):
+                    self._names.update(it.id for it in targets if isinstance(it, ast.Name))
 
     def has(self, node: ast.expr) -> bool:
         """Whether it is a mask."""
         match node:
-            case ast.Compare():
+            case ast.Compare() | ast.NamedExpr(value=ast.Compare()):
                 return True
+            case ast.Call(func=ast.Attribute(attr=name)):
+                return name in _COMPARING
             case ast.UnaryOp(op=ast.Invert(), operand=it) | ast.Subscript(value=it):
                 return self.has(it)
             case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
@@ -56,6 +62,8 @@ def looser(node: ast.expr, masks: Masks) -> _Looser:
     match node:
         case ast.Subscript(ctx=ast.Load(), slice=ast.Slice(step=None) as part):
             yield from _unbound(node.value, part)
+        case ast.Subscript(slice=ast.Tuple(elts=parts)) if any(isinstance(it, ast.Slice) for it in parts):
+            yield from _unbound_dimension(node, parts)
         case ast.Subscript(ctx=ast.Load(), slice=index) if masks.has(index):
             yield "mask", node.value
         case ast.BinOp(op=ast.BitAnd(), left=left, right=right) if masks.has(left) or masks.has(right):
@@ -69,6 +77,12 @@ def looser(node: ast.expr, masks: Masks) -> _Looser:
             yield "sentinel", ast.Compare(left, [ast.GtE()], [other])
         case ast.BinOp(op=ast.Mult(), left=ast.BinOp(left=it, op=ast.FloorDiv(), right=page), right=again):
             if ast.unparse(page) == ast.unparse(again):
+                yield "bound", it
+        case ast.BinOp(op=ast.Mult(), left=again, right=ast.BinOp(left=it, op=ast.FloorDiv(), right=page)):
+            if ast.unparse(page) == ast.unparse(again):
+                yield "bound", it
+        case ast.BinOp(op=ast.Sub(), left=it, right=ast.BinOp(left=again, op=ast.Mod())):
+            if ast.unparse(it) == ast.unparse(again):
                 yield "bound", it
         case ast.UnaryOp(
             op=ast.USub(), operand=ast.BinOp(left=ast.UnaryOp(ast.USub(), it), op=ast.FloorDiv(), right=page)
@@ -89,6 +103,16 @@ def _unbound(value: ast.expr, part: ast.Slice) -> _Looser:
         yield "bound", ast.Subscript(value, ast.Slice(part.lower, None), ast.Load())
 
 
+def _unbound_dimension(node: ast.Subscript, parts: Sequence[ast.expr]) -> _Looser:
+    """Ends of slices in an index of several dimensions."""
+    for number, part in enumerate(parts):
+        if isinstance(part, ast.Slice) and part.step is None:
+            for lower, upper in ((None, part.upper), (part.lower, None)):
+                if (lower, upper) != (part.lower, part.upper):
+                    index = [*parts[:number], ast.Slice(lower, upper), *parts[number + 1 :]]
+                    yield "bound", ast.Subscript(node.value, ast.Tuple(index, ast.Load()), node.ctx)
+
+
 def _one_less(node: ast.BoolOp) -> _Looser:
     for index in range(len(node.values)):
         rest = node.values[:index] + node.values[index + 1 :]
@@ -106,10 +130,11 @@ def _unfiltered(node: Any) -> _Looser:
 
 def _called(node: ast.Call) -> _Looser:
     match node:
-        case ast.Call(func=ast.Name(id="min" | "max"), args=[one, two], keywords=[]):
-            if not isinstance(one, ast.Starred) and not isinstance(two, ast.Starred):
-                yield "bound", one
-                yield "bound", two
+        case ast.Call(func=ast.Name(id="min" | "max"), args=[_, _, *_] as args, keywords=[]):
+            if not any(isinstance(it, ast.Starred) for it in args):
+                for index in range(len(args))[::-1]:
+                    rest = args[:index] + args[index + 1 :]
+                    yield "bound", rest[0] if len(rest) == 1 else ast.Call(node.func, rest, [])
         case ast.Call(func=ast.Attribute(value=it, attr="clamp" | "clip")):
             yield "bound", it
         case ast.Call(func=ast.Attribute(value=it, attr="clone"), args=[]):

@@ -89,9 +89,13 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
 def _whole(statement: ast.stmt) -> Iterator[Rewrite]:
     """Statements that go as a whole."""
     match statement:
-        case ast.Assign(targets=[ast.Subscript() | ast.Attribute()], value=value) if is_sentinel(value):
-            yield Rewrite("sentinel", statement, statement, "")
+        case ast.Assign(targets=targets, value=value) if is_sentinel(value):
+            if all(isinstance(it, ast.Subscript | ast.Attribute) for it in targets):
+                yield Rewrite("sentinel", statement, statement, "")
+        case ast.AugAssign(op=ast.BitAnd()):
+            yield Rewrite("mask", statement, statement, "")
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name))) if name in _CLEARING:
             yield Rewrite("sentinel", statement, statement, "")
-        case ast.If(body=[ast.Return() | ast.Continue() | ast.Break()], orelse=[]):
-            yield Rewrite("bound", statement, statement, "")
+        case ast.If(body=[*before, ast.Return() | ast.Continue() | ast.Break()], orelse=[]):
+            if all(isinstance(it, ast.Expr) for it in before):
+                yield Rewrite("bound", statement, statement, "")

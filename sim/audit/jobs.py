@@ -57,7 +57,10 @@ class _Job:
         if code:
             raise TargetError(f"the woven target could not be played (exit code {code}): {_last(self._log)}")
         self._out.seek(0)
-        account = json.loads(self._out.read())
+        said = self._out.read()
+        if not said:
+            raise TargetError("a process ended in the middle of its job, with exit code 0: something it runs does that")
+        account = json.loads(said)
         if "error" in account:
             raise TargetError(account["error"])
         return account

@@ -63,10 +63,13 @@ def changed_code(source: str, change: Mapping[str, Any], filename: str) -> CodeT
     if outer is None:
         return None
     classes, function = outer
+    uses_class = any(isinstance(it, ast.Name) and it.id in ("super", "__class__") for it in ast.walk(function))
     changer = _Changer(change)
     changer.visit(function)
     if not changer.made:
         return None
+    if uses_class:  # it closes over its class, and must go on doing so
+        function.body.append(ast.If(ast.Constant(False), [ast.Expr(ast.Name("__class__", ast.Load()))], []))
     body: list[ast.stmt] = [function]
     for it in reversed(classes):
         it.bases, it.keywords, it.decorator_list, it.body = [], [], [], body
@@ -152,4 +155,4 @@ def _can_go(node: ast.stmt) -> bool:
     """Whether the function still runs without it: it gives nothing a name that is used later."""
     if isinstance(node, ast.Assign):
         return not any(isinstance(it, ast.Name | ast.Tuple) for it in node.targets)
-    return isinstance(node, ast.Expr | ast.Delete | ast.If)
+    return isinstance(node, ast.Expr | ast.Delete | ast.If | ast.AugAssign)

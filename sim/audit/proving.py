@@ -19,6 +19,7 @@ from typing import Any
 from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.patching import Functions, Patch, changed_code
 from staleloc.sim.audit.playing import BUILTIN, FRESH, drawn, load, one, rounds_of
+from staleloc.sim.declaring import DeclaredError
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import play_tape
@@ -32,7 +33,7 @@ from staleloc.sim.wire import divergence_to_json
 MAX_SHRINKING = 60
 """Tapes that are played to make one that kills shorter. Only its events are shown, so it need not be minimal."""
 
-LOST_SECONDS = 60.0
+LOST_SECONDS = 120.0
 """How much longer than its budget a forked process may take."""
 
 
@@ -76,10 +77,12 @@ class _Trial:
             tapes += 1
             try:
                 tape, verdict = one(self._target, self._job["seed"], self._scopes[number], index)
+            except DeclaredError:
+                raise
             except Exception as error:
                 # Outside any event: the target cannot even be built.
                 why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-                return {"outcome": "killed", "tapes": tapes, "seconds": self._seconds(), "why": why}
+                return {"outcome": _lost(self._change), "tapes": tapes, "seconds": self._seconds(), "why": why}
             divergence = verdict.divergence
             if divergence is not None and self._tells(divergence) and (not is_new or self._is_silent(tape, number)):
                 return {
@@ -133,8 +136,18 @@ class _Trial:
         return [it.kind for it in shrunk.tape.events]
 
 
-def _forked(work: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
-    """What `work` comes to in a process of its own, which is ended if it takes longer."""
+def _lost(change: dict[str, Any]) -> str:
+    """What it says of a guard that the target cannot be played at all without it. It says that the statement is missed,
+    not that an answer outlives its mapping."""
+    return "failed" if change["kind"] == "invalidation" else "killed"
+
+
+def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, Any]) -> dict[str, Any]:
+    """What `work` comes to in a process of its own, which is ended if it takes longer.
+
+    Raises:
+        DeclaredError: a function of the user's file fails.
+    """
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
@@ -142,6 +155,8 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
         end_with_parent()
         try:
             result = work()
+        except DeclaredError as error:
+            result = {"error": str(error)}
         except BaseException as error:
             result = {"outcome": "failed", "why": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
         with os.fdopen(into, "w", encoding="utf-8") as stream:
@@ -153,8 +168,11 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if text is None:
-        return {"outcome": "killed", "why": "it does not come back", "seconds": limit}
-    return json.loads(text) if text else {"outcome": "killed", "why": "its process ended"}
+        return {"outcome": _lost(change), "why": "it does not come back", "seconds": limit}
+    account: dict[str, Any] = json.loads(text) if text else {"outcome": _lost(change), "why": "its process ended"}
+    if "error" in account:
+        raise DeclaredError(account["error"])
+    return account
 
 
 def _read(stream: int, limit: float) -> str | None:
@@ -177,7 +195,7 @@ def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
             one(target, job["seed"], profiles, 0)
     functions = Functions()
     limit = job["seconds"] + LOST_SECONDS
-    return [_forked(partial(_try, job, change, target, functions), limit) for change in job["changes"]]
+    return [_forked(partial(_try, job, it, target, functions), limit, it) for it in job["changes"]]
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def killed_by(proof: Proof) -> str:
     """The events of a tape that notices, and the time it took to find it."""
     more = len(proof.events) - _EVENTS
     events = ", ".join(proof.events[:_EVENTS]) + (f", {more} more" if more > 0 else "")
-    return f"{events} ({proof.seconds:.1f} s)"
+    return f"{events} ({proof.seconds:.1f} s)".lstrip()
 
 
 def _why(audit: Audit) -> list[str]:

@@ -52,6 +52,18 @@ def guards(body: str) -> list[tuple[str, str, str]]:
         ("if n > room:\n    return", [("bound", "if n > room:\n    return", "")]),
         ("if n > room:\n    raise ValueError(n[:2])", []),
         ("assert a and b", []),
+        ("return t[i, :n]", [("bound", "t[i, :n]", "t[i, :]")]),
+        ("return min(a, b, c)", [
+            ("bound", "min(a, b, c)", "min(a, b)"), ("bound", "min(a, b, c)", "min(a, c)"),
+            ("bound", "min(a, b, c)", "min(b, c)"),
+        ]),
+        ("return n - n % p", [("bound", "n - n % p", "n")]),
+        ("return p * (n // p)", [("bound", "p * (n // p)", "n")]),
+        ("if n > room:\n    log(n)\n    return", [("bound", "if n > room:\n    log(n)\n    return", "")]),
+        ("m[a] = m[b] = 0", [("sentinel", "m[a] = m[b] = 0", "")]),
+        ("held &= s > 0", [("mask", "held &= s > 0", ""), ("sentinel", "s > 0", "s >= 0")]),
+        ("held: T = isin(s, t)\nreturn s[held]", []),
+        ("held: T = torch.isin(s, t)\nreturn s[held]", [("mask", "s[held]", "s")]),
         ("return x[:]", [("view", "x[:]", "x")]),
         ("return x[::-1]", []),
         ("if a and b:\n    raise ValueError(a)", []),
@@ -139,6 +151,43 @@ def test_a_way_out_and_an_order_are_changed_in_a_method_that_calls_its_base(pool
     assert it.take(2) is None
     patched(name, changes, "Pool.take without if not got: return None").put_in()
     assert it.take(2) == []
+
+
+def test_a_method_that_a_pattern_names_is_looked_at_whatever_it_does():
+    """What changes the mapping by the methods that it calls, and calls its base for nothing else."""
+    source = textwrap.dedent("""
+    class Base:
+        def drop(self):
+            self.dropped = True
+    class Pool(Base):
+        def trim(self, locs, n):
+            if n == 0:
+                return
+            super().drop()
+            self.free(locs[:n])
+        def free(self, locs):
+            self.full_to_swa_index_mapping[locs] = 0
+    """)
+    reading = read_program([Source("m", "m.py", source)])
+    found = map_of(reading)
+    assert "Pool.trim" not in {it.spot.function for it in changes_of(reading, found)}
+    changes = changes_of(reading, found, "m.py:*.trim")
+    assert [it.name for it in changes] == [
+        "Pool.trim without if n == 0: return", "Pool.trim: locs for locs[:n]",
+    ]  # fmt: skip
+    module = ModuleType("named")
+    exec(compile(source, "named", "exec"), vars(module))
+    gone = {"kind": "invalidation", "line": 9, "column": 8, "old": "super().drop()", "new": ""}
+    code = changed_code(source, gone, "named")
+    assert code is not None
+    patch = Functions().versions("named", code)
+    assert patch is not None
+    patch.put_in()
+    pool = module.Pool()
+    pool.full_to_swa_index_mapping = [1, 2]
+    pool.free = lambda locs: None
+    pool.trim([0], 1)
+    assert not hasattr(pool, "dropped")
 
 
 def test_each_change_of_a_program_has_a_name_of_its_own_that_lines_do_not_change(pool):
