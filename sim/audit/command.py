@@ -92,10 +92,11 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     show("playing tapes")
     reached = reach(target, found, changes, sources, budget)
     show(f"taking away {len(changes)} guards, one at a time")
-    known = {change for family, change in equivalents() if family == spec.family}
+    family = spec.family if spec.root is None else target  # of a changed copy nothing is known
+    known = {change for known_of, change in equivalents() if known_of == family}
     proofs = prove(target, changes, sources, reached, budget, known)
-    rows = rows_of(spec.family, found, {path: it.module for path, it in sources.items()}, reached, changes, proofs)
-    audit = Audit(target, spec.family, release, found, reached, changes, tuple(proofs), rows)
+    rows = rows_of(family, found, {path: it.module for path, it in sources.items()}, reached, changes, proofs)
+    audit = Audit(target, family, release, found, reached, changes, tuple(proofs), rows)
     show("shrinking what was found")
     findings = _findings(audit, budget.seed, outputs.folder)
     if outputs.json is not None:

@@ -114,6 +114,8 @@ def _unbound_dimension(node: ast.Subscript, parts: Sequence[ast.expr]) -> _Loose
 
 
 def _one_less(node: ast.BoolOp) -> _Looser:
+    if any(isinstance(it, ast.NamedExpr) for it in ast.walk(node)):
+        return  # what is left may need the name
     for index in range(len(node.values)):
         rest = node.values[:index] + node.values[index + 1 :]
         yield "mask", rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)

@@ -28,22 +28,26 @@ class Functions:
     def versions(self, module: str, code: CodeType) -> Patch | None:
         """Functions that `code` is another version of; None if there is none that could have it: it is not loaded, or
         closes over other names."""
-        found = self._known.get((module, code.co_qualname, code.co_firstlineno), ())
-        fitting = [it for it in found if it.__code__.co_freevars == code.co_freevars]
-        return Patch(fitting, code) if fitting else None
+        fitting = [
+            (function, it)
+            for it in _codes(code)
+            for function in self._known.get((module, it.co_qualname, it.co_firstlineno), ())
+            if function.__code__.co_freevars == it.co_freevars
+        ]
+        return Patch(fitting) if any(it is code for _, it in fitting) else None
 
 
 class Patch:
-    """Other code for some functions."""
+    """Other code for some functions: a function, and those that it made before and that are still there."""
 
-    def __init__(self, functions: Sequence[FunctionType], code: CodeType) -> None:
-        self._before = [(it, it.__code__) for it in functions]
-        self._code = code
+    def __init__(self, versions: Sequence[tuple[FunctionType, CodeType]]) -> None:
+        self._before = [(function, function.__code__) for function, _ in versions]
+        self._after = versions
 
     def put_in(self) -> None:
         """From now on they run it."""
-        for function, _ in self._before:
-            function.__code__ = self._code
+        for function, code in self._after:
+            function.__code__ = code
 
     def take_out(self) -> None:
         """They are as they were."""
@@ -153,6 +157,8 @@ class _Changer(ast.NodeTransformer):
 
 def _can_go(node: ast.stmt) -> bool:
     """Whether the function still runs without it: it gives nothing a name that is used later."""
+    if any(isinstance(it, ast.NamedExpr) for it in ast.walk(node)):
+        return False
     if isinstance(node, ast.Assign):
         return not any(isinstance(it, ast.Name | ast.Tuple) for it in node.targets)
     return isinstance(node, ast.Expr | ast.Delete | ast.If | ast.AugAssign)

@@ -21,6 +21,9 @@ __all__ = ["Proof", "prove"]
 MAX_FRESH = 200
 """Rounds of new tapes, after those that came to the guard."""
 
+COUNTED_FRESH = 60
+"""The same where tapes are counted, not seconds."""
+
 KNOWN_TAPES = 10
 """Tapes that are played without a guard of which it is known that nothing can notice."""
 
@@ -76,15 +79,16 @@ def prove(
     """
     tried = [number for number, change in enumerate(changes) if _may_show(number, change, reached)]
     tried.sort(key=lambda number: (reached.needing[number][:1], number))  # the cheapest first
+    fresh = {True: 0, False: MAX_FRESH if budget.rounds is None else COUNTED_FRESH}  # whether it is a known one
     shares = [tried[first :: budget.workers] for first in range(budget.workers)]
     jobs = [
         {
             "target": target,
             "seed": budget.seed,
-            "seconds": budget.each,
+            "seconds": budget.each if budget.rounds is None else None,
             "sources": {it.module: it.text for it in (sources[changes[number].spot.path] for number in share)},
             "changes": [
-                _told(changes[number], sources, reached.needing[number], changes[number].name in known)
+                _told(changes[number], sources, reached.needing[number], fresh[changes[number].name in known])
                 for number in share
             ],
         }
@@ -100,7 +104,7 @@ def prove(
 
 
 def _told(
-    change: Change, sources: dict[str, Source], tapes: Sequence[tuple[int, int, int]], is_known: bool
+    change: Change, sources: dict[str, Source], tapes: Sequence[tuple[int, int, int]], fresh: int
 ) -> dict[str, Any]:
     """A change, for the process that makes it."""
     return {
@@ -110,8 +114,8 @@ def _told(
         "column": change.column,
         "old": change.old,
         "new": change.new,
-        "tapes": tapes[: KNOWN_TAPES if is_known else MAX_NEEDING],
-        "fresh": 0 if is_known else MAX_FRESH,
+        "tapes": tapes[: MAX_NEEDING if fresh else KNOWN_TAPES],
+        "fresh": fresh,
     }
 
 

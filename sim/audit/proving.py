@@ -72,7 +72,7 @@ class _Trial:
         self._patch.put_in()
         tapes = 0
         for number, index, is_new in self._tapes():
-            if self._seconds() > self._job["seconds"]:
+            if self._job["seconds"] is not None and self._seconds() > self._job["seconds"]:
                 break
             tapes += 1
             try:
@@ -194,7 +194,7 @@ def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
         for profiles in drawn(target, job["target"]).values():
             one(target, job["seed"], profiles, 0)
     functions = Functions()
-    limit = job["seconds"] + LOST_SECONDS
+    limit = LOST_SECONDS + (10 * LOST_SECONDS if job["seconds"] is None else job["seconds"])
     return [_forked(partial(_try, job, it, target, functions), limit, it) for it in job["changes"]]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from staleloc.models.config import LEVELS
 from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.jobs import GRACE_SECONDS, run_jobs
-from staleloc.sim.audit.playing import MAX_NEEDING, SCOPES
+from staleloc.sim.audit.playing import MAX_DIVERGED, MAX_NEEDING, SCOPES, SHORT_TAPES
 from staleloc.sim.audit.sites import Map
 from staleloc.sim.audit.sources import Source
 from staleloc.sim.audit.weave import hooks_of
@@ -103,7 +104,13 @@ class Reach:
             served = {(site, cache): tuple(calls) for site, cache, calls in it["served"]}
             divergence = divergence_from_json(it["divergence"])
             self.diverged.append(Diverged(SCOPES[it["scope"]], it["tape"], divergence, it["stale"], served))
-        self.diverged.sort(key=lambda it: (SCOPES.index(it.scope), it.tape))
+        # In the order in which one process plays them, so that the same ones stay however many play.
+        self.diverged = sorted(self.diverged, key=_turn)[:MAX_DIVERGED]
+
+
+def _turn(it: Diverged) -> tuple[int, int, int]:
+    short = it.scope.level == LEVELS[0]
+    return max(-1, it.tape // SHORT_TAPES if short else it.tape), SCOPES.index(it.scope), it.tape
 
 
 def reach(target: str, found: Map, changes: Sequence[Change], sources: dict[str, Source], budget: Budget) -> Reach:

@@ -76,7 +76,8 @@ def _shown_by(audit: Audit, row: Row) -> str:
 
 
 def by_kind(audit: Audit) -> list[tuple[str, ...]]:
-    """A line for each kind of guard: how many were found, came to, noticed, known to be noticed by nothing, and not."""
+    """A line for each kind of guard: how many were found, noticed, known to be noticed by nothing, not noticed, and not
+    tried: no tape comes there, or the source does not run without it."""
     rows = []
     tried = list(zip(audit.changes, audit.proofs, strict=True))
     for kind in KINDS:
@@ -84,7 +85,8 @@ def by_kind(audit: Audit) -> list[tuple[str, ...]]:
         outcomes = Counter(proof.outcome for _, proof in mine)
         unnoticed = sum(change.kind == kind for change, _ in audit.unnoticed)
         known = outcomes["survived"] - unnoticed
-        counts = (len(mine), len(mine) - outcomes["never needed"], outcomes["killed"], known, unnoticed)
+        untried = len(mine) - outcomes["killed"] - outcomes["survived"]
+        counts = (len(mine), outcomes["killed"], known, unnoticed, untried)
         if mine:
             rows.append((kind, *map(str, counts)))
     return rows
@@ -94,7 +96,7 @@ def _guards(audit: Audit) -> list[str]:
     """What came of taking guards away."""
     if not audit.changes:
         return []
-    head = ("guards, each taken away once", "found", "tried", "killed", "known", "unnoticed")
+    head = ("guards, each taken away once", "found", "killed", "known", "unnoticed", "untried")
     lines = columns([head, *by_kind(audit)], indent="")
     for change, proof in zip(audit.changes, audit.proofs, strict=True):
         told = _outcome(audit, change, proof)
