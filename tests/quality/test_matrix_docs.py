@@ -11,6 +11,7 @@ from staleloc.sim.divergence import Divergence
 from staleloc.sim.matrix import store, text
 from staleloc.sim.matrix.facts import Matrix
 from staleloc.sim.matrix.hunt import looks_like, scope_of
+from staleloc.sim.matrix.quiet import hunted, places
 from staleloc.sim.matrix.record import alarms
 from staleloc.sim.scenarios import Scenario, scenarios
 
@@ -70,3 +71,12 @@ def test_a_hunt_knows_a_scenario_by_what_its_tape_shows(scenario: Scenario, matr
             kind, _, what = seen.what.partition(": ")
             found = looks_like(tape, Divergence(kind, "any", 0, what), known)
             assert found == scenario, f"{target}: enter its words under shows"
+
+
+def test_where_no_tape_diverges_every_release_was_fuzzed(matrix: Matrix) -> None:
+    """To the end of the budget."""
+    for target, scope in places(matrix, scenarios()):
+        hunt = hunted(matrix, target, scope)
+        assert hunt is not None, f"{target}, {scope}: {AGAIN}"
+        assert hunt.note is None
+        assert hunt.seconds >= (matrix.budget.seconds or 0)
