@@ -33,10 +33,11 @@ def test_a_row_is_what_its_log_says(name: str) -> None:
     cells = [
         f"{it['tapes']:,}",
         f"{it['events']:,}",
+        f"{it['applied']:,}",
         f"{it['seconds']:,.0f}",
         f"{len(seen)} of {len(it['situations'])}",
     ]
-    assert [cell.strip() for cell in row.split("|")[3:8]] == [*cells, str(len(it["divergences"]))]
+    assert [cell.strip() for cell in row.split("|")[3:9]] == [*cells, str(len(it["divergences"]))]
     assert f"--target {it['target']} --seed {it['seed']} " in row
     assert it["seconds"] >= 1800
 
