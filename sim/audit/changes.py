@@ -14,7 +14,7 @@ from staleloc.sim.audit.program import Function
 from staleloc.sim.audit.sites import Map
 from staleloc.sim.audit.spots import Spot, text_of
 
-__all__ = ["Change", "changes_of"]
+__all__ = ["Change", "changes_of", "unmatched"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,14 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
         it for it in changes if any(fnmatchcase(f"{it.spot.path}:{it.spot.function}", pattern) for pattern in patterns)
     )
     return tuple(_numbered(sorted(wanted, key=_place)))
+
+
+def unmatched(reading: Reading, only: str) -> str:
+    """The first of these patterns that no function matches, or ``""``: a slip of the pen."""
+    places = [
+        f"{it.module.source.path}:{it.name}" for module in reading.program.modules.values() for it in module.functions
+    ]
+    return next((it for it in only.split(",") if not any(fnmatchcase(place, it) for place in places)), "")
 
 
 def _place(change: Change) -> tuple[str, int, int, int, str]:

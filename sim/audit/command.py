@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from staleloc.sim.audit import html, record, text
-from staleloc.sim.audit.changes import changes_of
+from staleloc.sim.audit.changes import changes_of, unmatched
 from staleloc.sim.audit.corpus import name_of, tape_of
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.prove import prove
@@ -87,8 +87,9 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
         raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
     sources = {path: module.source for path, module in reading.program.modules.items()}
     changes = changes_of(reading, found, only)
-    if only != "*" and not changes:
-        raise TargetError(f"no guard is in a function that matches {only!r}; patterns are for PATH:FUNCTION")
+    lost = unmatched(reading, only)
+    if lost:
+        raise TargetError(f"no function that was read closely matches {lost!r}; patterns are for PATH:FUNCTION")
     show("playing tapes")
     reached = reach(target, found, changes, sources, budget)
     show(f"taking away {len(changes)} guards, one at a time")

@@ -21,7 +21,7 @@ __all__ = ["Proof", "prove"]
 MAX_FRESH = 200
 """Rounds of new tapes, after those that came to the guard."""
 
-COUNTED_FRESH = 60
+COUNTED_FRESH = 40
 """The same where tapes are counted, not seconds."""
 
 KNOWN_TAPES = 10

@@ -64,10 +64,10 @@ def test_a_report_of_all_guards_is_a_page(tmp_path: Path) -> None:
     assert 'class="killed"' in text
 
 
-def test_a_pattern_that_matches_no_guard_is_told(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_no_function_is_told(tmp_path: Path) -> None:
     """A typo in a workflow must not be green for ever."""
     done = subprocess.run([*COMMAND, "--guards", "swap.py:*"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.strip().endswith(
-        "no guard is in a function that matches 'swap.py:*'; patterns are for PATH:FUNCTION"
+        "no function that was read closely matches 'swap.py:*'; patterns are for PATH:FUNCTION"
     )

@@ -80,17 +80,8 @@ def test_a_release_that_shipped_the_bug_is_unguarded(available: Available, tmp_p
     """SGLang PR 25889: a replaced mapping leaves the answer of the layers before. Shown by a tape of five events."""
     available("sglang==0.5.12")
     file = tmp_path / "audit.json"
-    words = [
-        "--target",
-        "sglang==0.5.12",
-        "--rounds",
-        "5",
-        "--github",
-        "--prefix",
-        "python/sglang",
-        "--json",
-        str(file),
-    ]
+    words = ["--target", "sglang==0.5.12", "--rounds", "5", "--guards", "*:*.register_mapping", "--json", str(file)]
+    words += ["--github", "--prefix", "python/sglang"]
     done = subprocess.run(
         [sys.executable, "-m", "staleloc.sim", "audit", *words], cwd=tmp_path, capture_output=True, text=True
     )
