@@ -11,7 +11,7 @@ from staleloc.models.config import LEVELS
 from staleloc.sim.finding import Finding
 from staleloc.sim.tape import dumps
 
-__all__ = ["KeepError", "check_file", "check_folder", "save", "write"]
+__all__ = ["KeepError", "check_apart", "check_file", "check_folder", "save", "write"]
 
 
 class KeepError(Exception):
@@ -28,6 +28,16 @@ def check_file(path: Path) -> None:
             path.unlink()
     except OSError as error:
         raise _cannot(path, error) from None
+
+
+def check_apart(*paths: Path | None) -> None:
+    """Raise KeepError if two of these are one file: the one that is written last would destroy the other."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path is not None and path.absolute() in seen:
+            raise KeepError(f"{path} is given twice, for two different things")
+        if path is not None:
+            seen.add(path.absolute())
 
 
 def check_folder(path: Path) -> None:

@@ -19,7 +19,7 @@ from staleloc.sim.audit.verdicts import Audit, equivalents, rows_of
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.judge import Player
-from staleloc.sim.keep import check_file, check_folder, save, write
+from staleloc.sim.keep import check_apart, check_file, check_folder, save, write
 from staleloc.sim.mutate import builtin_root
 from staleloc.sim.report import render
 from staleloc.sim.shrink import MAX_CANDIDATES, shrink
@@ -41,6 +41,7 @@ class Outputs:
 
     def check(self) -> None:
         """Raise KeepError unless all can be written."""
+        check_apart(self.json, self.sarif, self.html)
         for path in (self.json, self.sarif, self.html):
             if path is not None:
                 check_file(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from staleloc.sim.finding import our_version
-from staleloc.sim.keep import KeepError, check_file, write
+from staleloc.sim.keep import KeepError, check_apart, check_file, write
 from staleloc.sim.matrix import html, store, text
 from staleloc.sim.matrix.defaults import BLIND, RELEASES, SECONDS, SEEDS
 from staleloc.sim.matrix.facts import Budget, Matrix
@@ -49,6 +49,7 @@ class Outputs:
 
     def check(self) -> None:
         """Raise KeepError unless all can be written."""
+        check_apart(self.json, self.html, *self.markdown)
         for path in (self.json, self.html, *self.markdown):
             if path is not None:
                 check_file(path)
@@ -67,6 +68,8 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
         TargetError: there is nothing to measure anything on.
     """
     outputs.check()
+    for path in outputs.markdown:
+        text.check_markdown(path)
     matrix = _begun(asked, outputs.json)
     interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
     known = scenarios()
@@ -79,6 +82,8 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
 
 def _begun(asked: Asked, path: Path | None) -> Matrix:
     """An empty matrix, or the one that the file holds."""
+    if path is not None and not path.exists() and not asked.measure:
+        raise KeepError(f"{path} is not there, and --show measures nothing")
     if path is None or not path.exists():
         budget = asked.budget or Budget(seconds=SECONDS)
         return Matrix(asked.seeds or SEEDS, budget, os.cpu_count() or 1, our_version())

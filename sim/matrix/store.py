@@ -82,7 +82,7 @@ def load(path: Path) -> Matrix:
         raise KeepError(
             f"{path} is no matrix: at {error.json_path}: {error.message[:100]}; give another path"
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise KeepError(f"{path} is no matrix; give another path") from None
     return from_json(values)
 

@@ -20,6 +20,9 @@ __all__ = [
     "write_markdown",
 ]  # fmt: skip
 
+TITLE = "# The release matrix"
+"""First line of the page."""
+
 MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end of matrix -->")
 """Lines of a Markdown file between which the table stands, if it has more than the table."""
 
@@ -126,7 +129,7 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """All of it as a Markdown page."""
     legend = [f"- {f'`{text}`' if text else 'nothing'}: {says}" for text, says in LEGEND.items()]
     lines = [
-        "# The release matrix",
+        TITLE,
         "",
         "Which SGLang release shows which bug: by its tape, and by fuzzing that knows of no incident. A row",
         "without a number is of a bug that fuzzing found and nobody reported; see [FINDINGS.md](FINDINGS.md).",
@@ -206,22 +209,32 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
+def check_markdown(path: Path) -> None:
+    """Raise KeepError unless `write_markdown` can put the table there without taking anything away."""
+    text = _read(path)
+    if MARKS[0] in text and MARKS[1] not in text.partition(MARKS[0])[2]:
+        raise KeepError(f"{path} has the line {MARKS[0]!r} and not {MARKS[1]!r}")
+    if text.strip() and MARKS[0] not in text and not text.startswith(TITLE):
+        raise KeepError(
+            f"{path} is somebody's: it is no page of the matrix, and has no line {MARKS[0]!r} for the table"
+        )
+
+
 def write_markdown(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> None:
     """Write the page, or, into a file that has `MARKS`, the table between them.
 
     Raises:
-        KeepError: the file cannot be read or written.
+        KeepError: the file cannot be read or written, or is somebody's.
     """
+    check_markdown(path)
+    first, last = MARKS
+    before, found, rest = _read(path).partition(first)
+    after = rest.partition(last)[2]
+    write(path, f"{before}{first}\n{readme(matrix, known)}{last}{after}" if found else page(matrix, known))
+
+
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        return path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, ValueError) as error:
         raise KeepError(f"{path} cannot be read ({error})") from None
-    first, last = MARKS
-    before, found, rest = text.partition(first)
-    if not found:
-        write(path, page(matrix, known))
-        return
-    _, ended, after = rest.partition(last)
-    if not ended:
-        raise KeepError(f"{path} has the line {first!r} and not {last!r}")
-    write(path, f"{before}{first}\n{readme(matrix, known)}{last}{after}")

@@ -489,3 +489,31 @@ def test_a_release_that_can_not_be_had_is_told() -> None:
     session.hunts(1)
     assert matrix.releases == ["builtin"]
     assert matrix.absent["builtin:nonsense"].startswith("builtin has no policy 'nonsense'")
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        ("my notes\n", "is somebody's"),
+        (f"{text.MARKS[1]}\n", "is somebody's"),
+        (f"{text.MARKS[0]}\n", "and not"),
+        (f"{text.MARKS[1]}\n{text.MARKS[0]}\n", "and not"),
+    ],
+)
+def test_a_file_that_is_somebodys_is_not_written_over(tmp_path: Path, before: str, why: str) -> None:
+    """It is refused before anything is measured."""
+    path = tmp_path / "notes.md"
+    path.write_text(before)
+    with pytest.raises(KeepError, match=why):
+        run(Asked((), None, None, measure=False), Outputs(None, None, (path,)))
+    assert path.read_text() == before
+
+
+def test_one_file_cannot_be_two_outputs_and_a_missing_one_cannot_be_shown(tmp_path: Path) -> None:
+    """The page would replace what was measured; and a slip of the pen is no empty table."""
+    path = tmp_path / "m.json"
+    asked = Asked((), None, None, measure=False)
+    with pytest.raises(KeepError, match="given twice"):
+        run(asked, Outputs(path, path))
+    with pytest.raises(KeepError, match="is not there"):
+        run(asked, Outputs(path, None))
