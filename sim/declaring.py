@@ -22,8 +22,8 @@ from staleloc.sim.events import Event
 from staleloc.sim.targets.base import TargetError
 
 __all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "another_file", "declared", "events_origin", "frames_of", "line_in",
-    "load", "loaded", "read", "said",
+    "MODULE", "DeclaredError", "EventsFile", "another_file", "declared", "events_origin", "frames_of", "handed_on",
+    "line_in", "load", "loaded", "read", "said",
 ]  # fmt: skip
 
 MODULE = "_staleloc_events"
@@ -71,8 +71,13 @@ def declared() -> dict[str, type[Declared]]:
     return _loaded.events if _loaded is not None else {}
 
 
+def handed_on() -> dict[str, str] | None:
+    """What another process needs to `read` the file that this one has, if it has one."""
+    return None if _loaded is None else _loaded.to_json()
+
+
 def read(job: dict[str, str] | None) -> None:
-    """Load what another process has loaded; see `EventsFile.to_json`.
+    """Load what another process has loaded; see `handed_on`.
 
     Raises:
         DeclaredError: as `load`, or the file has changed since.

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from staleloc.sim.declaring import loaded
+from staleloc.sim.declaring import handed_on
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import profile_from_json
@@ -85,9 +85,7 @@ class WorkerProcess:
         self._out = self._process.stdout.fileno()
         self._pending = b""
         try:
-            events = loaded()
-            request = {"op": "open", "target": target, "mutant": mutant}
-            self._send({**request, "events": None if events is None else events.to_json()})
+            self._send({"op": "open", "target": target, "mutant": mutant, "events": handed_on()})
             opened = self._receive(START_SECONDS)
         except WorkerDied as error:
             self.close()

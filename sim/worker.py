@@ -5,7 +5,7 @@ workers, and what reaches the campaign is lines of JSON. Standard output belongs
 engine's own output goes to standard error.
 
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
-events or null; see `EventsFile.to_json`),
+events or null; see `declaring.handed_on`),
 ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
 ``place`` tells divergences of one class apart, ``drawn`` tapes, where a file declares events),
 ``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took effect, if that was another; ``cpu`` is

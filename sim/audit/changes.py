@@ -44,9 +44,9 @@ class Change:
     def name(self) -> str:
         """What is done, on one line; it stays the same when lines move. No two changes of a program share one."""
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
-        told = (
-            f" without {old}" if not new else f": {old} after {new}" if self.kind == "order" else f": {new} for {old}"
-        )
+        told = f": {old} after {new}" if self.kind == "order" else f": {new} for {old}"
+        if not new:
+            told = f" without {old}"
         return f"{self.spot.function}{told}{f' ({self.again + 1})' if self.again else ''}"
 
 
@@ -63,22 +63,22 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
             sites[site.spot.path, _outer(site.spot.function)].append(number)
     changes = _invalidations(found)
     dropped = {(it.spot.path, it.line, it.column) for it in changes}
-    for function in _concerned(reading, [it for it in only.split(",") if it[-1:].isidentifier()]):
+    patterns = only.split(",")
+    for function in _concerned(reading, [it for it in patterns if it[-1:].isidentifier()]):
         place = function.module.source.path, function.name
         changes += [replace(it, sites=tuple(sites[place])) for it in _others(function, dropped)]
-    patterns = only.split(",")
-    wanted = (
-        it for it in changes if any(fnmatchcase(f"{it.spot.path}:{it.spot.function}", pattern) for pattern in patterns)
-    )
+    wanted = (it for it in changes if _matches(it.spot.path, it.spot.function, patterns))
     return tuple(_numbered(sorted(wanted, key=_place)))
 
 
 def unmatched(reading: Reading, only: str) -> str:
     """The first of these patterns that no function matches, or ``""``: a slip of the pen."""
-    places = [
-        f"{it.module.source.path}:{it.name}" for module in reading.program.modules.values() for it in module.functions
-    ]
-    return next((it for it in only.split(",") if not any(fnmatchcase(place, it) for place in places)), "")
+    functions = [(path, it.name) for path, module in reading.program.modules.items() for it in module.functions]
+    return next((it for it in only.split(",") if not any(_matches(*place, [it]) for place in functions)), "")
+
+
+def _matches(path: str, function: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(f"{path}:{function}", pattern) for pattern in patterns)
 
 
 def _place(change: Change) -> tuple[str, int, int, int, str]:
@@ -148,7 +148,7 @@ def _concerned(reading: Reading, named: Sequence[str]) -> list[Function]:
         if (
             (function.module.source.path, function.name) in outer
             or function.words & tables
-            or any(fnmatchcase(f"{function.module.source.path}:{function.name}", pattern) for pattern in named)
+            or _matches(function.module.source.path, function.name, named)
         )
         and "<locals>" not in function.name
         and isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef)

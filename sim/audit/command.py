@@ -63,7 +63,7 @@ class Result:
         bad = {"unguarded", "unproven"} if strict else {"unguarded"}
         return int(
             any(row.is_asked and row.verdict in bad for row in self.audit.rows)
-            or (strict and bool(self.audit.unnoticed))
+            or (strict and any(stands == "unnoticed" for _, _, stands in self.audit.guards))
         )
 
 

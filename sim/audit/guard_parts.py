@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-__all__ = ["Masks", "is_sentinel", "looser"]
+__all__ = ["GuardKind", "Masks", "is_sentinel", "looser"]
 
-_Kind = Literal["mask", "sentinel", "bound", "view", "clone"]
+GuardKind = Literal["invalidation", "mask", "sentinel", "bound", "order", "view", "clone"]
 
-_Looser = Iterator[tuple[_Kind, ast.expr]]
+_Looser = Iterator[tuple[GuardKind, ast.expr]]
 
 _COMPARING = ("eq", "ge", "gt", "isin", "le", "logical_and", "logical_not", "logical_or", "lt", "ne")
 """Functions and methods of tensors that give a mask."""

@@ -18,16 +18,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 from staleloc.sim.audit.guard_order import may_swap
-from staleloc.sim.audit.guard_parts import Masks, is_sentinel, looser
+from staleloc.sim.audit.guard_parts import GuardKind, Masks, is_sentinel, looser
 
 __all__ = ["KINDS", "GuardKind", "Rewrite", "rewrites_of"]
 
-GuardKind = Literal["invalidation", "mask", "sentinel", "bound", "order", "view", "clone"]
-
-KINDS: tuple[GuardKind, ...] = ("invalidation", "mask", "sentinel", "bound", "order", "view", "clone")
+KINDS: tuple[GuardKind, ...] = get_args(GuardKind)
 
 _CLEARING = ("zero_", "fill_", "index_fill_", "masked_fill_")
 """Methods of tensors that clear entries."""

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.text import by_kind, killed_by
-from staleloc.sim.audit.verdicts import Audit, Row, equivalents
+from staleloc.sim.audit.verdicts import Audit, Row, Standing, equivalents
 
 __all__ = ["render"]
 
@@ -18,15 +18,14 @@ def render(audit: Audit) -> str:
     """The page."""
     loader = PackageLoader("staleloc.sim.audit", "")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    unnoticed = {id(change) for change, _ in audit.unnoticed}
     return environment.get_template("page.html").render(
         audit=audit,
         levels=", ".join(str(it) for it in audit.reach.scopes),
         sites=[_site(row) for row in audit.rows],
         kinds=by_kind(audit),
         guards=[
-            _guard(audit, change, proof, id(change) in unnoticed)
-            for change, proof in zip(audit.changes, audit.proofs, strict=True)
+            _guard(audit.family, change, proof, stands)
+            for change, proof, stands in audit.guards
             if proof.outcome != "never needed"
         ],
         elsewhere=sum(proof.outcome == "never needed" for proof in audit.proofs),
@@ -41,14 +40,13 @@ def _site(row: Row) -> dict[str, Any]:
     }
 
 
-def _guard(audit: Audit, change: Change, proof: Proof, is_unnoticed: bool) -> dict[str, str]:
-    outcome = "unnoticed" if is_unnoticed else "known" if proof.outcome == "survived" else proof.outcome
-    known = equivalents().get((audit.family, change.name), "")
+def _guard(family: str, change: Change, proof: Proof, stands: Standing) -> dict[str, str]:
+    known = equivalents().get((family, change.name), "")
     kind = proof.divergence.kind if proof.divergence is not None else proof.why
     return {
         "where": f"{change.spot.path}:{change.line}",
         "kind": change.kind,
         "name": change.name,
-        "outcome": outcome,
-        "why": f"{kind}: {killed_by(proof)}" if proof.outcome == "killed" else known or f"{proof.tapes} tapes",
+        "outcome": proof.outcome if stands == "untried" else stands,
+        "why": f"{kind}: {killed_by(proof)}" if stands == "killed" else known or f"{proof.tapes} tapes",
     }

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any
 
-from staleloc.sim.declaring import loaded
+from staleloc.sim.declaring import handed_on
 from staleloc.sim.targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs"]
@@ -23,9 +23,7 @@ GRACE_SECONDS = 60.0
 
 def run_jobs(module: str, jobs: Sequence[dict[str, Any]], limit: float) -> list[Any]:
     """What processes come to, one for each job."""
-    events = loaded()
-    told = None if events is None else events.to_json()
-    running = [_Job(module, {**job, "events": told, "parent": os.getpid()}, limit) for job in jobs]
+    running = [_Job(module, {**job, "events": handed_on(), "parent": os.getpid()}, limit) for job in jobs]
     try:
         return [job.account() for job in running]
     finally:

@@ -79,7 +79,7 @@ def prove(
     """
     tried = [number for number, change in enumerate(changes) if _may_show(number, change, reached)]
     tried.sort(key=lambda number: (reached.needing[number][:1], number))  # the cheapest first
-    fresh = {True: 0, False: MAX_FRESH if budget.rounds is None else COUNTED_FRESH}  # whether it is a known one
+    fresh = MAX_FRESH if budget.rounds is None else COUNTED_FRESH
     shares = [tried[first :: budget.workers] for first in range(budget.workers)]
     jobs = [
         {
@@ -88,7 +88,7 @@ def prove(
             "seconds": budget.each if budget.rounds is None else None,
             "sources": {it.module: it.text for it in (sources[changes[number].spot.path] for number in share)},
             "changes": [
-                _told(changes[number], sources, reached.needing[number], fresh[changes[number].name in known])
+                _told(changes[number], sources, reached.needing[number], 0 if changes[number].name in known else fresh)
                 for number in share
             ],
         }

@@ -19,7 +19,7 @@ from typing import Any
 from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.patching import Functions, Patch, changed_code
 from staleloc.sim.audit.playing import BUILTIN, FRESH, drawn, load, one, rounds_of
-from staleloc.sim.declaring import DeclaredError
+from staleloc.sim.declaring import DeclaredError, said
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.levels import play_tape
@@ -81,8 +81,8 @@ class _Trial:
                 raise
             except Exception as error:
                 # Outside any event: the target cannot even be built.
-                why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-                return {"outcome": _lost(self._change), "tapes": tapes, "seconds": self._seconds(), "why": why}
+                spent = {"tapes": tapes, "seconds": self._seconds()}
+                return {"outcome": _lost(self._change), "why": said(error), **spent}
             divergence = verdict.divergence
             if divergence is not None and self._tells(divergence) and (not is_new or self._is_silent(tape, number)):
                 return {
@@ -158,7 +158,7 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, 
         except DeclaredError as error:
             result = {"error": str(error)}
         except BaseException as error:
-            result = {"outcome": "failed", "why": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+            result = {"outcome": "failed", "why": said(error)}
         with os.fdopen(into, "w", encoding="utf-8") as stream:
             json.dump(result, stream)
         os._exit(0)

@@ -19,10 +19,7 @@ from staleloc.sim.process import START_SECONDS
 from staleloc.sim.scope import Scope
 from staleloc.sim.wire import divergence_from_json
 
-__all__ = ["EACH_SECONDS", "Budget", "Diverged", "Reach", "reach"]
-
-EACH_SECONDS = 10.0
-"""Of processor time, for one changed target. On the embedded target what is noticed at all is noticed within two."""
+__all__ = ["Budget", "Diverged", "Reach", "reach"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Budget:
     rounds: int | None
     seconds: float | None
     workers: int
-    each: float = EACH_SECONDS
+    each: float
 
 
 @dataclass(frozen=True)

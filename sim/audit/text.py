@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from typing import get_args
 
 from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.prove import Proof
-from staleloc.sim.audit.verdicts import Audit, Row, equivalents
+from staleloc.sim.audit.verdicts import Audit, Row, Standing, equivalents
 from staleloc.sim.report import columns
 
 __all__ = ["by_kind", "for_github", "killed_by", "render"]
@@ -78,52 +79,43 @@ def _shown_by(audit: Audit, row: Row) -> str:
 def by_kind(audit: Audit) -> list[tuple[str, ...]]:
     """A line for each kind of guard: how many were found, noticed, known to be noticed by nothing, not noticed, and not
     tried: no tape comes there, or the source does not run without it."""
-    rows = []
-    tried = list(zip(audit.changes, audit.proofs, strict=True))
-    for kind in KINDS:
-        mine = [(change, proof) for change, proof in tried if change.kind == kind]
-        outcomes = Counter(proof.outcome for _, proof in mine)
-        unnoticed = sum(change.kind == kind for change, _ in audit.unnoticed)
-        known = outcomes["survived"] - unnoticed
-        untried = len(mine) - outcomes["killed"] - outcomes["survived"]
-        counts = (len(mine), outcomes["killed"], known, unnoticed, untried)
-        if mine:
-            rows.append((kind, *map(str, counts)))
-    return rows
+    found = Counter(change.kind for change in audit.changes)
+    counts = Counter((change.kind, stands) for change, _, stands in audit.guards)
+    return [
+        (kind, str(found[kind]), *(str(counts[kind, stands]) for stands in get_args(Standing)))
+        for kind in KINDS
+        if found[kind]
+    ]
 
 
 def _guards(audit: Audit) -> list[str]:
     """What came of taking guards away."""
     if not audit.changes:
         return []
-    head = ("guards, each taken away once", "found", "killed", "known", "unnoticed", "untried")
+    head = ("guards, each taken away once", "found", *get_args(Standing))
     lines = columns([head, *by_kind(audit)], indent="")
-    for change, proof in zip(audit.changes, audit.proofs, strict=True):
-        told = _outcome(audit, change, proof)
+    for change, proof, stands in audit.guards:
+        told = _outcome(audit.family, change, proof, stands)
         if told:
             lines += _wrapped(f"{change.spot.path}:{change.line} {change.name}: {told}")
     return [*lines, ""]
 
 
-def _outcome(audit: Audit, change: Change, proof: Proof) -> str:
-    """What to say of a guard; nothing of one that is missed or was not come to, but for invalidations."""
-    why = equivalents().get((audit.family, change.name))
-    if proof.outcome == "killed":
-        if why:
-            return "known as one that nothing can notice, and killed: the entry is stale"
-        if change.kind != "invalidation":
-            return ""
-        kind = proof.divergence.kind if proof.divergence else proof.why
-        return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
-    if proof.outcome == "survived":
-        return (
-            f"known: {why}"
-            if why and change.kind == "invalidation"
-            else ""
-            if why
-            else f"unnoticed by {proof.tapes} tapes"
-        )
-    return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}" if change.kind == "invalidation" else ""
+def _outcome(family: str, change: Change, proof: Proof, stands: Standing) -> str:
+    """What to say of a guard: of an invalidation always, of others if nothing noticed, or against what is known."""
+    why = equivalents().get((family, change.name))
+    if stands == "killed" and why:
+        return "known as one that nothing can notice, and killed: the entry is stale"
+    if stands == "unnoticed":
+        return f"unnoticed by {proof.tapes} tapes"
+    if change.kind != "invalidation":
+        return ""
+    if stands == "known":
+        return f"known: {why}"
+    if stands == "untried":
+        return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}"
+    kind = proof.divergence.kind if proof.divergence else proof.why
+    return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
 
 
 def _others(audit: Audit) -> list[str]:

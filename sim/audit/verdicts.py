@@ -14,9 +14,13 @@ from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.sites import Map, Site
 
-__all__ = ["LEFT_ALONE", "Audit", "Row", "Verdict", "equivalents", "rows_of"]
+__all__ = ["LEFT_ALONE", "Audit", "Row", "Standing", "Verdict", "equivalents", "rows_of", "standing"]
 
 Verdict = Literal["safe", "unguarded", "unproven"]
+
+Standing = Literal["killed", "known", "unnoticed", "untried"]
+"""What became of a guard that was to be taken away: a tape missed it; none did, and it is known why; none did; or no
+tape came to it, or the source does not run without it."""
 
 LEFT_ALONE = "its invalidations were left alone"
 """Why a site is unproven that the user did not ask about."""
@@ -75,14 +79,10 @@ class Audit:
     rows: tuple[Row, ...]
 
     @property
-    def unnoticed(self) -> list[tuple[Change, Proof]]:
-        """Guards that a tape came to and that can be taken away without any tape noticing, for no known reason."""
-        known = equivalents()
-        return [
-            (change, proof)
-            for change, proof in zip(self.changes, self.proofs, strict=True)
-            if proof.outcome == "survived" and (self.family, change.name) not in known
-        ]
+    def guards(self) -> list[tuple[Change, Proof, Standing]]:
+        """Each guard, what came of taking it away, and what that says."""
+        tried = zip(self.changes, self.proofs, strict=True)
+        return [(change, proof, standing(self.family, change, proof)) for change, proof in tried]
 
     @property
     def unexplained(self) -> list[Diverged]:
@@ -103,6 +103,15 @@ def equivalents() -> dict[tuple[str, str], str]:
     return {(it["target"], it["change"]): it["why"] for it in json.loads(text)}
 
 
+def standing(family: str, change: Change, proof: Proof) -> Standing:
+    """What the outcome says of a guard."""
+    if proof.outcome == "killed":
+        return "killed"
+    if proof.outcome == "survived":
+        return "known" if (family, change.name) in equivalents() else "unnoticed"
+    return "untried"
+
+
 def rows_of(
     family: str, found: Map, modules: dict[str, str], reach: Reach, changes: Sequence[Change], proofs: Sequence[Proof]
 ) -> tuple[Row, ...]:
@@ -111,10 +120,9 @@ def rows_of(
     Args:
         modules: path of a file -> the name under which the target imports it.
     """
+    tried = list(zip(changes, proofs, strict=True))
     return tuple(
-        _row(family, number, found, modules, reach, list(zip(changes, proofs, strict=True)))
-        for number, site in enumerate(found.sites)
-        if site.changes
+        _row(family, number, found, modules, reach, tried) for number, site in enumerate(found.sites) if site.changes
     )
 
 
@@ -127,8 +135,9 @@ def _row(
     tried: Sequence[tuple[Change, Proof]],
 ) -> Row:
     site = found.sites[number]
-    mine = [(change, proof) for change, proof in tried if number in change.sites and proof.outcome in _PLAYED]
-    drops = [(change, proof) for change, proof in tried if number in change.sites and change.kind == "invalidation"]
+    here = [(change, proof) for change, proof in tried if number in change.sites]
+    mine = [(change, proof) for change, proof in here if standing(family, change, proof) != "untried"]
+    drops = [(change, proof) for change, proof in here if change.kind == "invalidation"]
     diverged = next((it for it in reach.diverged if any(blamed == number for blamed, _ in _blamed(it))), None)
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
@@ -156,10 +165,6 @@ def _shortest(tried: Sequence[tuple[Change, Proof]]) -> Proof | None:
     """Of the guards that a tape missed the one that it takes the fewest events to miss."""
     proofs = [proof for _, proof in tried if proof.outcome == "killed" and proof.events]
     return min(proofs, key=lambda it: len(it.events), default=None)
-
-
-_PLAYED = ("killed", "survived")
-"""Outcomes of which tapes decided."""
 
 
 def _proof(found: Map, drops: Sequence[tuple[Change, Proof]]) -> str:
@@ -198,15 +203,16 @@ def _missing(
         return "no event reached it"
     if number not in reach.exposed:
         return "no answer was alive that was asked for again afterwards"
-    if {(change.line, change.column) for change, _ in drops} != {(it.spot.line, it.spot.column) for it in site.guards}:
+    if {change.spot for change, _ in drops} != {it.spot for it in site.guards}:
         return LEFT_ALONE
     if not drops:
         return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
     if site.open:
         return f"{site.open[0]} leads to it and drops nothing"
     for change, proof in drops:
-        if proof.outcome not in _PLAYED:
+        stands = standing(family, change, proof)
+        if stands == "untried":
             return f"{change.name} (line {change.line}) was not tried: {proof.why or _UNTRIED[proof.outcome]}"
-        if proof.outcome == "survived" and (family, change.name) not in equivalents():
+        if stands == "unnoticed":
             return f"{change.name} (line {change.line}): {proof.tapes} tapes did not notice"
     return ""
