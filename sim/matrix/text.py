@@ -169,7 +169,7 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "## Not told apart",
         "",
         "What hunts found on releases that have a bug of the same level, and what looks like none by class and words",
-        "or shape: other faces of these bugs, or others. [FINDINGS.md](FINDINGS.md#other-faces) says which is which.",
+        "or shape: other faces of these bugs, or others. [FINDINGS.md](FINDINGS.md#other-faces) says of some which.",
         "",
         *_listed(_others(matrix)),
     ]
