@@ -13,9 +13,10 @@ from staleloc.sim.audit.corpus import name_of, tape_of
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.prove import prove
 from staleloc.sim.audit.reach import Budget, Diverged, reach
+from staleloc.sim.audit.reasons import reasons_for
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import read_tree
-from staleloc.sim.audit.verdicts import Audit, equivalents, rows_of
+from staleloc.sim.audit.verdicts import Audit, rows_of, tried
 from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.fitting import profile_of
 from staleloc.sim.judge import Player
@@ -63,7 +64,7 @@ class Result:
         bad = {"unguarded", "unproven"} if strict else {"unguarded"}
         return int(
             any(row.is_asked and row.verdict in bad for row in self.audit.rows)
-            or (strict and any(stands == "unnoticed" for _, _, stands in self.audit.guards))
+            or (strict and any(it.stands == "unnoticed" for it in self.audit.guards))
         )
 
 
@@ -79,7 +80,6 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
         KeepError: a file cannot be written.
     """
     outputs.check()
-    spec = parse(target)
     root, package, release = _sources(target)
     show("reading the source")
     reading = read_program(read_tree(root, package))
@@ -94,11 +94,10 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     show("playing tapes")
     reached = reach(target, found, changes, sources, budget)
     show(f"taking away {len(changes)} guards, one at a time")
-    family = spec.family if spec.root is None else target  # of a changed copy nothing is known
-    known = {change for known_of, change in equivalents() if known_of == family}
-    proofs = prove(target, changes, sources, reached, budget, known)
-    rows = rows_of(family, found, {path: it.module for path, it in sources.items()}, reached, changes, proofs)
-    audit = Audit(target, family, release, found, reached, changes, tuple(proofs), rows)
+    reasons = reasons_for(target)
+    guards = tried(changes, prove(target, changes, sources, reached, budget, reasons.unnoticeable), reasons)
+    rows = rows_of(found, {path: it.module for path, it in sources.items()}, reached, guards)
+    audit = Audit(target, release, found, reached, tuple(guards), rows)
     show("shrinking what was found")
     findings = _findings(audit, budget.seed, outputs.folder)
     if outputs.json is not None:

@@ -6,10 +6,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from staleloc.sim.audit.changes import Change
-from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.text import by_kind, killed_by
-from staleloc.sim.audit.verdicts import Audit, Row, Standing, equivalents
+from staleloc.sim.audit.verdicts import Audit, Row, Tried
 
 __all__ = ["render"]
 
@@ -23,12 +21,8 @@ def render(audit: Audit) -> str:
         levels=", ".join(str(it) for it in audit.reach.scopes),
         sites=[_site(row) for row in audit.rows],
         kinds=by_kind(audit),
-        guards=[
-            _guard(audit.family, change, proof, stands)
-            for change, proof, stands in audit.guards
-            if proof.outcome != "never needed"
-        ],
-        elsewhere=sum(proof.outcome == "never needed" for proof in audit.proofs),
+        guards=[_guard(it) for it in audit.guards if it.proof.outcome != "never needed"],
+        elsewhere=sum(it.proof.outcome == "never needed" for it in audit.guards),
     )
 
 
@@ -40,13 +34,14 @@ def _site(row: Row) -> dict[str, Any]:
     }
 
 
-def _guard(family: str, change: Change, proof: Proof, stands: Standing) -> dict[str, str]:
-    known = equivalents().get((family, change.name), "")
+def _guard(tried: Tried) -> dict[str, str]:
+    change, proof = tried.change, tried.proof
     kind = proof.divergence.kind if proof.divergence is not None else proof.why
+    known = tried.reason.why if tried.reason is not None else ""
     return {
         "where": f"{change.spot.path}:{change.line}",
         "kind": change.kind,
         "name": change.name,
-        "outcome": proof.outcome if stands == "untried" else stands,
-        "why": f"{kind}: {killed_by(proof)}" if stands == "killed" else known or f"{proof.tapes} tapes",
+        "outcome": proof.outcome if tried.stands == "untried" else tried.stands,
+        "why": f"{kind}: {killed_by(proof)}" if tried.stands == "killed" else known or f"{proof.tapes} tapes",
     }

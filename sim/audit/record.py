@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from staleloc.sim.audit.spots import Spot
-from staleloc.sim.audit.verdicts import Audit, Row, equivalents
+from staleloc.sim.audit.verdicts import Audit, Row, Tried
 from staleloc.sim.finding import our_version
 from staleloc.sim.wire import divergence_to_json
 
 __all__ = ["to_json", "to_sarif"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the JSON."""
 
 _RULES = {
@@ -43,27 +43,30 @@ def to_json(audit: Audit) -> dict[str, Any]:
             }
             for it in audit.found.caches
         ],
-        "guards": [
-            {
-                "kind": change.kind,
-                "name": change.name,
-                "spot": _spot(change.spot),
-                "line": change.line,
-                "old": change.old,
-                "new": change.new,
-                "sites": list(change.sites),
-                "caches": [audit.found.caches[number].name for number in change.caches],
-                "needed": audit.reach.needed[index],
-                "outcome": proof.outcome,
-                "tapes": proof.tapes,
-                "seconds": round(proof.seconds, 3),
-                "events": list(proof.events),
-                "divergence": None if proof.divergence is None else divergence_to_json(proof.divergence),
-                "why": proof.why,
-                "equivalent": equivalents().get((audit.family, change.name)),
-            }
-            for index, (change, proof) in enumerate(zip(audit.changes, audit.proofs, strict=True))
-        ],
+        "guards": [_guard(audit, number, it) for number, it in enumerate(audit.guards)],
+    }
+
+
+def _guard(audit: Audit, number: int, tried: Tried) -> dict[str, Any]:
+    change, proof, reason = tried.change, tried.proof, tried.reason
+    return {
+        "kind": change.kind,
+        "name": change.name,
+        "spot": _spot(change.spot),
+        "line": change.line,
+        "old": change.old,
+        "new": change.new,
+        "sites": list(change.sites),
+        "caches": [audit.found.caches[cache].name for cache in change.caches],
+        "needed": audit.reach.needed[number],
+        "outcome": proof.outcome,
+        "stands": tried.stands,
+        "tapes": proof.tapes,
+        "seconds": round(proof.seconds, 3),
+        "events": list(proof.events),
+        "divergence": None if proof.divergence is None else divergence_to_json(proof.divergence),
+        "why": proof.why,
+        "reason": None if reason is None else {"sort": reason.sort, "why": reason.why},
     }
 
 

@@ -6,11 +6,10 @@ import textwrap
 from collections import Counter
 from typing import get_args
 
-from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.prove import Proof
-from staleloc.sim.audit.verdicts import Audit, Row, Standing, equivalents
+from staleloc.sim.audit.verdicts import Audit, Row, Standing, Tried
 from staleloc.sim.report import columns
 
 __all__ = ["by_kind", "for_github", "killed_by", "render"]
@@ -79,8 +78,8 @@ def _shown_by(audit: Audit, row: Row) -> str:
 def by_kind(audit: Audit) -> list[tuple[str, ...]]:
     """A line for each kind of guard: how many were found, noticed, known to be noticed by nothing, not noticed, and not
     tried: no tape comes there, or the source does not run without it."""
-    found = Counter(change.kind for change in audit.changes)
-    counts = Counter((change.kind, stands) for change, _, stands in audit.guards)
+    found = Counter(it.change.kind for it in audit.guards)
+    counts = Counter((it.change.kind, it.stands) for it in audit.guards)
     return [
         (kind, str(found[kind]), *(str(counts[kind, stands]) for stands in get_args(Standing)))
         for kind in KINDS
@@ -90,29 +89,29 @@ def by_kind(audit: Audit) -> list[tuple[str, ...]]:
 
 def _guards(audit: Audit) -> list[str]:
     """What came of taking guards away."""
-    if not audit.changes:
+    if not audit.guards:
         return []
     head = ("guards, each taken away once", "found", *get_args(Standing))
     lines = columns([head, *by_kind(audit)], indent="")
-    for change, proof, stands in audit.guards:
-        told = _outcome(audit.family, change, proof, stands)
+    for it in audit.guards:
+        told = _outcome(it)
         if told:
-            lines += _wrapped(f"{change.spot.path}:{change.line} {change.name}: {told}")
+            lines += _wrapped(f"{it.change.spot.path}:{it.change.line} {it.change.name}: {told}")
     return [*lines, ""]
 
 
-def _outcome(family: str, change: Change, proof: Proof, stands: Standing) -> str:
+def _outcome(tried: Tried) -> str:
     """What to say of a guard: of an invalidation always, of others if nothing noticed, or against what is known."""
-    why = equivalents().get((family, change.name))
-    if stands == "killed" and why:
-        return "known as one that nothing can notice, and killed: the entry is stale"
-    if stands == "unnoticed":
-        return f"unnoticed by {proof.tapes} tapes"
-    if change.kind != "invalidation":
+    proof, reason = tried.proof, tried.reason
+    if tried.is_stale:
+        return "said to be missed by nothing, and killed: the entry is stale"
+    if tried.stands == "unnoticed":
+        return f"unnoticed by {proof.tapes} tapes{f' ({reason.why})' if reason else ''}"
+    if tried.change.kind != "invalidation":
         return ""
-    if stands == "known":
-        return f"known: {why}"
-    if stands == "untried":
+    if tried.stands in ("known", "not driven"):
+        return f"{tried.stands}: {reason.why if reason else ''}"
+    if tried.stands == "untried":
         return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}"
     kind = proof.divergence.kind if proof.divergence else proof.why
     return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 from staleloc.sim.audit.changes import Change
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
+from staleloc.sim.audit.reasons import Reason, Reasons
 from staleloc.sim.audit.sites import Map, Site
 
-__all__ = ["LEFT_ALONE", "Audit", "Row", "Standing", "Verdict", "equivalents", "rows_of", "standing"]
+__all__ = ["LEFT_ALONE", "Audit", "Row", "Standing", "Tried", "Verdict", "rows_of", "tried"]
 
 Verdict = Literal["safe", "unguarded", "unproven"]
 
-Standing = Literal["killed", "known", "unnoticed", "untried"]
-"""What became of a guard that was to be taken away: a tape missed it; none did, and it is known why; none did; or no
-tape came to it, or the source does not run without it."""
+Standing = Literal["killed", "known", "not driven", "unnoticed", "untried"]
+"""What became of a guard that was to be taken away: a tape missed it; none can; it takes something that no target here
+has; none did; or no tape came to it, or the source does not run without it."""
 
 LEFT_ALONE = "its invalidations were left alone"
 """Why a site is unproven that the user did not ask about."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A guard, and what came of taking it away.
+
+    Attributes:
+        reason: what is known of it, which is only a hint if it was read on another release.
+    """
+
+    change: Change
+    proof: Proof
+    reason: Reason | None
+    stands: Standing
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a tape has shown that what is known of it is not so."""
+        return self.stands == "killed" and self.reason is not None
 
 
 @dataclass(frozen=True)
@@ -70,19 +87,11 @@ class Audit:
     """Everything the audit of one target came to."""
 
     target: str
-    family: str
     release: str | None
     found: Map
     reach: Reach
-    changes: tuple[Change, ...]
-    proofs: tuple[Proof, ...]
+    guards: tuple[Tried, ...]
     rows: tuple[Row, ...]
-
-    @property
-    def guards(self) -> list[tuple[Change, Proof, Standing]]:
-        """Each guard, what came of taking it away, and what that says."""
-        tried = zip(self.changes, self.proofs, strict=True)
-        return [(change, proof, standing(self.family, change, proof)) for change, proof in tried]
 
     @property
     def unexplained(self) -> list[Diverged]:
@@ -96,56 +105,52 @@ class Audit:
         ]
 
 
-@cache
-def equivalents() -> dict[tuple[str, str], str]:
-    """``(family of targets, change)`` -> why nothing can tell the changed target from the right one."""
-    text = files("staleloc.sim.audit").joinpath("equivalents.json").read_text(encoding="utf-8")
-    return {(it["target"], it["change"]): it["why"] for it in json.loads(text)}
+def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) -> list[Tried]:
+    """Guards, what came of taking each away, and what that says."""
+    guards = []
+    for change, proof in zip(changes, proofs, strict=True):
+        reason = reasons.of(change, proof.outcome in ("killed", "survived"))
+        if reason is None or reasons.is_its_own:
+            guards.append(Tried(change, proof, reason, _standing(proof, reason)))
+        else:
+            stands = _standing(proof, None)
+            hint = Reason(reason.sort, f"of {reasons.subject} is known: {reason.why}")
+            guards.append(Tried(change, proof, None if stands == "killed" else hint, stands))
+    return guards
 
 
-def standing(family: str, change: Change, proof: Proof) -> Standing:
-    """What the outcome says of a guard."""
+def _standing(proof: Proof, reason: Reason | None) -> Standing:
+    """What the outcome says of a guard, with what is known of it."""
     if proof.outcome == "killed":
         return "killed"
+    if reason is not None and reason.sort == "not driven":
+        return "not driven"
     if proof.outcome == "survived":
-        return "known" if (family, change.name) in equivalents() else "unnoticed"
+        return "known" if reason is not None and reason.sort == "equivalent" else "unnoticed"
     return "untried"
 
 
-def rows_of(
-    family: str, found: Map, modules: dict[str, str], reach: Reach, changes: Sequence[Change], proofs: Sequence[Proof]
-) -> tuple[Row, ...]:
+def rows_of(found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> tuple[Row, ...]:
     """One row a site that changes the mapping, in the order of files and lines.
 
     Args:
         modules: path of a file -> the name under which the target imports it.
     """
-    tried = list(zip(changes, proofs, strict=True))
-    return tuple(
-        _row(family, number, found, modules, reach, tried) for number, site in enumerate(found.sites) if site.changes
-    )
+    return tuple(_row(number, found, modules, reach, guards) for number, site in enumerate(found.sites) if site.changes)
 
 
-def _row(
-    family: str,
-    number: int,
-    found: Map,
-    modules: dict[str, str],
-    reach: Reach,
-    tried: Sequence[tuple[Change, Proof]],
-) -> Row:
+def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> Row:
     site = found.sites[number]
-    here = [(change, proof) for change, proof in tried if number in change.sites]
-    mine = [(change, proof) for change, proof in here if standing(family, change, proof) != "untried"]
-    drops = [(change, proof) for change, proof in here if change.kind == "invalidation"]
+    here = [it for it in guards if number in it.change.sites]
+    mine = [it for it in here if it.proof.outcome in ("killed", "survived")]
+    drops = [it for it in here if it.change.kind == "invalidation"]
     diverged = next((it for it in reach.diverged if any(blamed == number for blamed, _ in _blamed(it))), None)
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if diverged is None:
-        missing = _missing(family, number, site, modules, reach, drops)
+        missing = _missing(number, site, modules, reach, drops)
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
-    killed = [proof for _, proof in mine if proof.outcome == "killed"]
     return Row(
         number,
         site,
@@ -153,7 +158,7 @@ def _row(
         sum(reach.exposed[number].values()) if number in reach.exposed else 0,
         sum(reach.served[number].values()) if number in reach.served else 0,
         len(mine),
-        len(killed),
+        sum(it.stands == "killed" for it in mine),
         verdict,
         why,
         _shortest(drops) or _shortest(mine),
@@ -161,16 +166,16 @@ def _row(
     )
 
 
-def _shortest(tried: Sequence[tuple[Change, Proof]]) -> Proof | None:
+def _shortest(guards: Sequence[Tried]) -> Proof | None:
     """Of the guards that a tape missed the one that it takes the fewest events to miss."""
-    proofs = [proof for _, proof in tried if proof.outcome == "killed" and proof.events]
+    proofs = [it.proof for it in guards if it.stands == "killed" and it.proof.events]
     return min(proofs, key=lambda it: len(it.events), default=None)
 
 
-def _proof(found: Map, drops: Sequence[tuple[Change, Proof]]) -> str:
+def _proof(found: Map, drops: Sequence[Tried]) -> str:
     """What the verdict rests on. Other caches than these were watched, no more."""
-    caches = sorted({found.caches[number].name for change, _ in drops for number in change.caches})
-    killed = sum(proof.outcome == "killed" for _, proof in drops)
+    caches = sorted({found.caches[number].name for it in drops for number in it.change.caches})
+    killed = sum(it.stands == "killed" for it in drops)
     known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
     return f"no tape diverges, and without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
 
@@ -188,14 +193,7 @@ _UNTRIED = {
 """Outcome of taking a guard away -> what that says."""
 
 
-def _missing(
-    family: str,
-    number: int,
-    site: Site,
-    modules: dict[str, str],
-    reach: Reach,
-    drops: Sequence[tuple[Change, Proof]],
-) -> str:
+def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, drops: Sequence[Tried]) -> str:
     """What a proof lacks; nothing if it is one."""
     if modules[site.spot.path] not in reach.modules:
         return "its module is not run here"
@@ -203,16 +201,16 @@ def _missing(
         return "no event reached it"
     if number not in reach.exposed:
         return "no answer was alive that was asked for again afterwards"
-    if {change.spot for change, _ in drops} != {it.spot for it in site.guards}:
+    if {it.change.spot for it in drops} != {it.spot for it in site.guards}:
         return LEFT_ALONE
     if not drops:
         return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
     if site.open:
         return f"{site.open[0]} leads to it and drops nothing"
-    for change, proof in drops:
-        stands = standing(family, change, proof)
-        if stands == "untried":
-            return f"{change.name} (line {change.line}) was not tried: {proof.why or _UNTRIED[proof.outcome]}"
-        if stands == "unnoticed":
-            return f"{change.name} (line {change.line}): {proof.tapes} tapes did not notice"
+    for it in drops:
+        name = f"{it.change.name} (line {it.change.line})"
+        if it.stands == "unnoticed":
+            return f"{name}: {it.proof.tapes} tapes did not notice"
+        if it.stands not in ("killed", "known"):
+            return f"{name} was not tried: {it.proof.why or _UNTRIED.get(it.proof.outcome, it.stands)}"
     return ""

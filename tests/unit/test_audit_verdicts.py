@@ -12,9 +12,10 @@ from staleloc.sim.audit.changes import changes_of
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
+from staleloc.sim.audit.reasons import Reasons, reasons_for
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import Source, read_tree
-from staleloc.sim.audit.verdicts import Audit, Row, equivalents, rows_of
+from staleloc.sim.audit.verdicts import Audit, Row, rows_of, tried
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.mutate import builtin_root
 from staleloc.sim.scope import Scope
@@ -41,6 +42,7 @@ READING = read_program([Source("pool", "pool.py", SOURCE)])
 FOUND = map_of(READING)
 CHANGES = [it for it in changes_of(READING, FOUND) if it.kind == "invalidation"]
 GUARDED, BARE = 0, 1
+NOTHING = Reasons("builtin", True, [])
 
 
 def reach(**given) -> Reach:
@@ -51,8 +53,8 @@ def reach(**given) -> Reach:
 
 
 def row(number: int, reached: Reach, outcome: str = "killed") -> Row:
-    proofs = [Proof(outcome, 4) for _ in CHANGES]
-    return rows_of("builtin", FOUND, {"pool.py": "pool"}, reached, CHANGES, proofs)[number]
+    guards = tried(CHANGES, [Proof(outcome, 4) for _ in CHANGES], NOTHING)
+    return rows_of(FOUND, {"pool.py": "pool"}, reached, guards)[number]
 
 
 def diverged(stale: str, calls: tuple[str, ...]) -> Reach:
@@ -88,7 +90,7 @@ def test_what_a_proof_lacks_is_said(number, given, outcome, why):
 
 def test_a_site_whose_invalidations_were_left_alone_is_neither_safe_nor_told_of():
     """One of several is not enough; a site that a tape shows to be unguarded is told of all the same."""
-    rows = rows_of("builtin", FOUND, {"pool.py": "pool"}, reach(), [], [])
+    rows = rows_of(FOUND, {"pool.py": "pool"}, reach(), [])
     assert (rows[GUARDED].verdict, rows[GUARDED].is_asked) == ("unproven", False)
     assert rows[BARE].is_asked
 
@@ -101,11 +103,10 @@ def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
 
 
 def audit(reached: Reach) -> Audit:
-    proofs = tuple(
-        Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it"), ("alloc", "free")) for _ in CHANGES
-    )
-    rows = rows_of("builtin", FOUND, {"pool.py": "pool"}, reached, CHANGES, proofs)
-    return Audit("builtin", "builtin", None, FOUND, reached, tuple(CHANGES), proofs, rows)
+    proof = Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it"), ("alloc", "free"))
+    guards = tried(CHANGES, [proof for _ in CHANGES], NOTHING)
+    rows = rows_of(FOUND, {"pool.py": "pool"}, reached, guards)
+    return Audit("builtin", None, FOUND, reached, tuple(guards), rows)
 
 
 def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
@@ -145,9 +146,56 @@ def test_the_records_are_json_and_name_every_site():
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("python/pool.py", 16)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "sort", "stands"),
+    [
+        ("survived", "equivalent", "known"),
+        ("survived", "not driven", "not driven"),
+        ("survived", "gap", "unnoticed"),
+        ("never needed", "equivalent", "untried"),
+        ("never needed", "not driven", "not driven"),
+        ("never needed", "gap", "untried"),
+        ("killed", "equivalent", "killed"),
+    ],
+)
+def test_what_is_known_of_a_guard_decides_how_it_stands(outcome, sort, stands):
+    """A reason on file explains what was seen, and is stale if a tape shows that it is not so."""
+    reasons = Reasons("it", True, [{"guard": CHANGES[0].name, "is": sort, "why": "the reason"}])
+    (it,) = tried(CHANGES, [Proof(outcome, 4)], reasons)
+    assert (it.stands, it.is_stale) == (stands, outcome == "killed")
+    (it,) = tried(CHANGES, [Proof(outcome, 4)], Reasons("a release", False, [vars_of(reasons)]))
+    assert it.stands == ("killed" if outcome == "killed" else "unnoticed" if outcome == "survived" else "untried")
+    assert not it.is_stale
+    assert it.reason is None or it.reason.why == "of a release is known: the reason"
+
+
+def vars_of(reasons: Reasons) -> dict[str, str]:
+    """The entry of which these reasons were made."""
+    ((guard, reason),) = reasons.guards.items()
+    return {"guard": guard, "is": reason.sort, "why": reason.why}
+
+
+def test_what_is_said_of_a_place_holds_for_what_no_tape_reached():
+    """A tape that comes there shows that it does not hold."""
+    reasons = Reasons("it", True, [{"place": "pool.py:Pool.*", "is": "not driven", "why": "the reason"}])
+    assert [it.stands for it in tried(CHANGES, [Proof("never needed")], reasons)] == ["not driven"]
+    assert [it.stands for it in tried(CHANGES, [Proof("survived", 4)], reasons)] == ["unnoticed"]
+
+
 def test_every_known_equivalent_is_a_guard_that_is_there():
     """An entry for what the source no longer has would hide a new guard of that name."""
     reading = read_program(read_tree(builtin_root(), ""))
-    names = {change.name for change in changes_of(reading, map_of(reading))}
-    assert {change for family, change in equivalents() if family == "builtin"} <= names
-    assert all(why and "\n" not in why for why in equivalents().values())
+    known = reasons_for("builtin")
+    assert known.guards.keys() <= {change.name for change in changes_of(reading, map_of(reading))}
+    assert {it.sort for it in known.guards.values()} == {"equivalent"}
+    assert not known.places
+
+
+def test_reasons_are_of_a_target_or_of_its_nearest():
+    """What was read on one release is a hint for another, and says nothing of a changed copy of our own."""
+    assert reasons_for("builtin:uncached").guards == reasons_for("builtin").guards
+    assert reasons_for("sglang==0.5.23").is_its_own
+    assert reasons_for("sglang==0.5.12").subject == "sglang==0.5.23"
+    assert not reasons_for("sglang==0.5.12").is_its_own
+    assert not reasons_for("sglang==0.5.12").unnoticeable
+    assert not reasons_for(f"builtin@{builtin_root()}").guards
