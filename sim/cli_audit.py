@@ -44,7 +44,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Seconds of processor time for the tapes without one guard.",
 )
 @events_option
-@click.option("--strict", is_flag=True, help="Exit code 1 for unproven sites and unnoticed guards, too.")
+@click.option(
+    "--strict", is_flag=True, help="Exit code 1 for unproven sites, unnoticed guards and unexplained divergences, too."
+)
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
 @click.option("--prefix", default="", metavar="PATH", help="Where the target's sources lie in the repository.")
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write everything that was found.")

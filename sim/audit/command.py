@@ -59,13 +59,11 @@ class Result:
     annotations: tuple[str, ...]
 
     def code(self, strict: bool) -> int:
-        """The exit code: 1 if a site is unguarded, or with `strict` unproven, or if nothing noticed that a guard was
-        gone."""
+        """The exit code: 1 if a site is unguarded; with `strict` also if one is unproven, if nothing noticed that a
+        guard was gone, or if a tape diverges that no site explains."""
         bad = {"unguarded", "unproven"} if strict else {"unguarded"}
-        return int(
-            any(row.is_asked and row.verdict in bad for row in self.audit.rows)
-            or (strict and any(it.stands == "unnoticed" for it in self.audit.guards))
-        )
+        questions = any(it.stands == "unnoticed" for it in self.audit.guards) or bool(self.audit.unexplained)
+        return int(any(row.is_asked and row.verdict in bad for row in self.audit.rows) or (strict and questions))
 
 
 def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], None], only: str = "*") -> Result:
@@ -84,6 +82,8 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     show("reading the source")
     reading = read_program(read_tree(root, package))
     found = map_of(reading)
+    if parse(target).root is not None and found.unread:  # all files of the embedded target are loaded
+        raise TargetError(f"{target}: {found.unread[0].path}: {found.unread[0].reason}")
     if not found.sites:
         raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
     sources = {path: module.source for path, module in reading.program.modules.items()}

@@ -29,5 +29,7 @@ def do_job(work: Callable[[dict[str, Any]], Any]) -> None:
         account = work(job)
     except DeclaredError as error:
         account = {"error": str(error)}
+    except SyntaxError as error:
+        account = {"error": f"{error.filename}, line {error.lineno or 1}: {error.msg}; the target cannot be loaded"}
     answer.write(json.dumps(account))
     answer.close()

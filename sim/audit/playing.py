@@ -18,8 +18,9 @@ from staleloc.sim.audit.corpus import known_tapes, tape_of
 from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.notes import Notes, install
 from staleloc.sim.audit.weave import Hook, Weaver
+from staleloc.sim.declaring import declared
 from staleloc.sim.fitting import profile_of
-from staleloc.sim.guarding import watched
+from staleloc.sim.guarding import check_drawn, fingerprint, watched
 from staleloc.sim.levels import play_tape
 from staleloc.sim.mutate import load_changed
 from staleloc.sim.scope import Scope
@@ -98,9 +99,15 @@ def drawn(target: Any, name: str) -> dict[int, list[Profile]]:
 
 
 def one(target: Any, seed: int, profiles: list[Profile], index: int) -> tuple[Tape, Verdict]:
-    """A tape and what came of it."""
+    """A tape and what came of it.
+
+    Raises:
+        DeclaredError: the user's file does not draw the same tape twice.
+    """
     with watched():
         tape = tape_of(profiles, seed, index)
+        if declared():
+            check_drawn(tape_of(profiles, seed, index), fingerprint(tape))
     profile = profile_of(tape.config, profiles)
     assert profile is not None
     return tape, play_tape(tape, target, profile)

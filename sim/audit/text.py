@@ -107,12 +107,12 @@ def _outcome(tried: Tried) -> str:
         return "said to be missed by nothing, and killed: the entry is stale"
     if tried.stands == "unnoticed":
         return f"unnoticed by {proof.tapes} tapes{f' ({reason.why})' if reason else ''}"
+    if proof.outcome in ("not made", "failed") or (tried.stands == "untried" and tried.change.kind == "invalidation"):
+        return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}"
     if tried.change.kind != "invalidation":
         return ""
-    if tried.stands in ("known", "not driven"):
-        return f"{tried.stands}: {reason.why if reason else ''}"
-    if tried.stands == "untried":
-        return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}"
+    if reason is not None and tried.stands in ("known", "not driven"):
+        return f"{tried.stands}: {reason.why}"
     kind = proof.divergence.kind if proof.divergence else proof.why
     return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
 

@@ -145,6 +145,32 @@ def test_a_mistake_in_a_function_ends_every_command(tmp_path: Path, command: Run
     assert err == f"staleloc: broken.py, line 12, Compact.call(): {mistake}\n"
 
 
+def test_a_draw_that_is_not_the_same_twice_ends_an_audit(tmp_path: Path, command: Run) -> None:
+    """Tapes are drawn in one process and again in another; they have to be the same."""
+    text = Path(EVENTS).read_text() + (
+        "\n    count = iter(range(1 << 60))\n    times: int = 0\n\n    @classmethod\n"
+        "    def draw(cls, model, random):\n        return cls(times=next(cls.count))\n"
+    )
+    (tmp_path / "restless.py").write_text(text.replace("import Cache", "import Cache"), encoding="utf-8")
+    code, out, err = command("audit", "--rounds", "2", "--guards", "swa.py:*.free", "--events", "restless.py")
+    assert (code, out) == (2, "")
+    assert err.startswith("staleloc: restless.py: the same seed gives one tape now and another then")
+    assert err.count("\n") == 1
+
+
+def test_a_copy_with_a_slip_of_the_pen_says_where(tmp_path: Path, command: Run) -> None:
+    """In one line with file and line, not only that something is no Python."""
+    PATCH["copy"]("builtin", tmp_path / "mine")
+    file = tmp_path / "mine" / "host_pool.py"
+    file.write_text(file.read_text(encoding="utf-8") + "\ndef broken(:\n", encoding="utf-8")
+    lines = len(file.read_text(encoding="utf-8").splitlines())
+    code, out, err = command("audit", "--target", "builtin@mine", "--rounds", "1")
+    assert (code, out) == (2, "")
+    assert err.startswith("staleloc: builtin@mine: host_pool.py: ")
+    assert f"line {lines}" in err
+    assert err.count("\n") == 1
+
+
 def test_declared_events_are_of_the_allocator_level(command: Run) -> None:
     """At the engine level nothing would be played of them."""
     code, out, err = command("fuzz", "--features", "graphs", "--events", EVENTS)
