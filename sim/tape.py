@@ -8,7 +8,6 @@ diff of two tapes can be read.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import stat
@@ -21,15 +20,13 @@ from staleloc.models.config import Config, ConfigError
 from staleloc.sim.alphabet import BY_NAME
 from staleloc.sim.declaring import declared
 from staleloc.sim.events import Event
+from staleloc.sim.jsontext import JsonError, parse, short
 from staleloc.sim.schema import FORMAT, MAX_EVENTS, VERSION, Schema, fits, schema_of, tape_schema
 
 __all__ = ["MAX_BYTES", "Tape", "TapeError", "dumps", "load", "loads", "plain", "to_json"]
 
 MAX_BYTES = 16 << 20
 """Size of a tape file, in bytes."""
-
-MAX_DIGITS = 40
-"""Decimal digits of an integer: room for a seed of 128 bits."""
 
 MAX_DEPTH = 16
 """Levels of lists and objects in a provenance."""
@@ -135,8 +132,8 @@ def loads(text: str, name: str = "tape") -> Tape:
     if len(text) > MAX_BYTES:
         raise _error(name, f"{len(text)} characters, and a tape has at most {MAX_BYTES}; {_SHORTEN}")
     try:
-        return _tape(_parse(text))
-    except TapeError as error:
+        return _tape(parse(text))
+    except (TapeError, JsonError) as error:
         raise _error(name, str(error)) from None
     except RecursionError:
         raise _error(name, "lists or objects are nested too deeply; give a tape that staleloc wrote") from None
@@ -167,46 +164,6 @@ def _frozen(value: object) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def _parse(text: str) -> object:
-    """JSON as the standard has it, less what different readers understand differently."""
-    try:
-        return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_float,
-            parse_constant=_constant,
-        )
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        raise TapeError(f"{where}: not JSON ({error.msg}); if the file was cut short, get it again") from None
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for name, value in pairs:
-        if name in values:
-            raise TapeError(f"the name {_short(name)} stands twice in one object; remove one")
-        values[name] = value
-    return values
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise TapeError(f"an integer of {len(digits)} digits; write it with at most {MAX_DIGITS}")
-    return int(digits)
-
-
-def _float(digits: str) -> float:
-    if not math.isfinite(value := float(digits)):
-        raise TapeError(f"the number {_short(digits)} is too large; write a smaller one")
-    return value
-
-
-def _constant(name: str) -> object:
-    raise TapeError(f"{name} is not JSON; write a number, or null")
-
-
 def _tape(values: object) -> Tape:
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise TapeError(f'not a tape; one is an object with "format": "{FORMAT}"')
@@ -214,7 +171,7 @@ def _tape(values: object) -> Tape:
     if type(version) is int and version > VERSION:
         raise TapeError(f"tape version {version}, and this staleloc reads {VERSION}; install a newer staleloc")
     if type(version) is not int or version < VERSION:
-        raise TapeError(f'tape version {_short(version)} does not exist; "version" must be {VERSION}')
+        raise TapeError(f'tape version {short(version)} does not exist; "version" must be {VERSION}')
     events = values.get("events")
     if isinstance(events, list) and len(events) > MAX_EVENTS:
         raise TapeError(f"{len(events)} events, and a tape has at most {MAX_EVENTS}; {_SHORTEN}")
@@ -236,7 +193,7 @@ def _event(index: int, values: Any, provenance: Mapping[str, object]) -> Event:
     try:
         kind = values.get("event") if isinstance(values, dict) else None
         if not isinstance(kind, str):
-            raise TapeError(f'{where}: {_short(values)} names no event; it must be an object with "event": NAME')
+            raise TapeError(f'{where}: {short(values)} names no event; it must be an object with "event": NAME')
         event = BY_NAME.get(kind) or declared().get(kind)
         if event is None:
             raise TapeError(f"{where}: {_unknown(kind, provenance)}")
@@ -251,11 +208,11 @@ def _unknown(kind: str, provenance: Mapping[str, object]) -> str:
     origin = provenance.get("events")
     file = origin.get("file") if isinstance(origin, dict) else None
     if isinstance(file, str):
-        return f"{_short(kind)} is declared in a file called {_short(file)}; give it: --events {_short(file)}"
+        return f"{short(kind)} is declared in a file called {short(file)}; give it: --events {short(file)}"
     known = (*BY_NAME, *declared())
     close = get_close_matches(kind[:64], known)
     hint = f"did you mean {' or '.join(close)}?" if close else "tape.schema.json lists those there are"
-    return f"no event is called {_short(kind)}; {hint}"
+    return f"no event is called {short(kind)}; {hint}"
 
 
 def _validate(values: object, schema: Schema, where: str, source: str = "tape.schema.json") -> None:
@@ -269,11 +226,6 @@ def _validate(values: object, schema: Schema, where: str, source: str = "tape.sc
     for error in jsonschema.validators.extend(base, type_checker=integer)(schema).iter_errors(values):
         message = error.message if len(error.message) <= 200 else f"{error.message[:80]} ... {error.message[-100:]}"
         raise TapeError(f"{where}{error.json_path[1:]}: {message}; see {source}")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 def _printable(provenance: dict[str, object] | None) -> dict[str, object] | None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from staleloc.sim.legality import find_violation
 from staleloc.sim.levels import generate_tape, play_tape
 from staleloc.sim.parent import end_with_parent
 from staleloc.sim.scope import Scope
+from staleloc.sim.streams import own_output
 from staleloc.sim.tape import Tape, TapeError, dumps, loads
 from staleloc.sim.targets.base import Profile, Target, TargetError
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
@@ -139,12 +139,9 @@ def main() -> None:
     torch.set_num_threads(1)
     end_with_parent()
     requests = os.fdopen(os.dup(0), encoding="utf-8")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    _serve(requests, answers)
+    _serve(requests, own_output())
 
 
 if __name__ == "__main__":

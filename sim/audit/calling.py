@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from staleloc.sim.audit import calls
-from staleloc.sim.audit.program import Function
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.values import NEUTRAL, NOTHING, TABLE_NAME, Place, Value, join
 
 if TYPE_CHECKING:

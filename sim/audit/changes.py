@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.find import Reading
 from staleloc.sim.audit.guards import KINDS, GuardKind, rewrites_of
-from staleloc.sim.audit.program import Function
 from staleloc.sim.audit.sites import Map
 from staleloc.sim.audit.spots import Spot, text_of
 

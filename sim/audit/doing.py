@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from staleloc.sim.declaring import DeclaredError, read
 from staleloc.sim.parent import end_with_parent
+from staleloc.sim.streams import own_output
 
 __all__ = ["do_job"]
 
@@ -21,9 +21,7 @@ def do_job(work: Callable[[dict[str, Any]], Any]) -> None:
     import torch
 
     torch.set_num_threads(1)
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    answer = own_output()
     try:
         read(job["events"])
         account = work(job)

@@ -6,8 +6,9 @@ import ast
 from dataclasses import replace
 
 from staleloc.sim.audit.calling import read_call
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.found import Kind, Log, Store
-from staleloc.sim.audit.program import Function, Program
+from staleloc.sim.audit.program import Program
 from staleloc.sim.audit.resolve import Resolver
 from staleloc.sim.audit.spots import Spot, text_of
 from staleloc.sim.audit.values import NEUTRAL, NOTHING, Facts, Place, Value, element, is_constant, join, part_of

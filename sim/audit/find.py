@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from staleloc.sim.audit.calls import TENSOR_METHODS
+from staleloc.sim.audit.definitions import Function, parse
 from staleloc.sim.audit.found import Log
-from staleloc.sim.audit.program import Function, Program, parse
+from staleloc.sim.audit.program import Program
 from staleloc.sim.audit.sources import Source, Unread
 from staleloc.sim.audit.statements import Statements
 from staleloc.sim.audit.values import TABLE_NAME, Facts

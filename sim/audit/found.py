@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from staleloc.sim.audit.program import Function
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.values import Place
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from staleloc.sim.audit.calls import TENSOR_METHODS
-from staleloc.sim.audit.program import Function, Program
+from staleloc.sim.audit.definitions import Function
+from staleloc.sim.audit.program import Program
 from staleloc.sim.audit.values import NOTHING, TABLE_NAME, Facts, Place, Value, join
 
 __all__ = ["Resolver"]

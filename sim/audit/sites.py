@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.find import Reading
 from staleloc.sim.audit.found import Kind
-from staleloc.sim.audit.program import Function
 from staleloc.sim.audit.sources import Unread
 from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.values import Place

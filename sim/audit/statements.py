@@ -6,9 +6,10 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.expressions import Expressions
 from staleloc.sim.audit.found import Log, Store
-from staleloc.sim.audit.program import Function, Program
+from staleloc.sim.audit.program import Program
 from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.values import NOTHING, TABLE_NAME, Facts, Place, Value, element, join, part_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeVar
 
-from staleloc.sim.audit.program import Function
+from staleloc.sim.audit.definitions import Function
 from staleloc.sim.audit.spots import Spot
 
 __all__ = ["NEUTRAL", "NOTHING", "TABLE_NAME", "Facts", "Place", "Value", "element", "is_constant", "join", "part_of"]
