@@ -122,11 +122,8 @@ def _sources(target: str) -> tuple[Path, str, str | None]:
 
 
 def _findings(audit: Audit, seed: int, folder: Path) -> list[str]:
-    """Shrink one tape for each site that is unguarded, save it, and tell it."""
-    shown: dict[tuple[object, int], Diverged] = {}
-    for row in audit.rows:
-        if row.diverged is not None:
-            shown.setdefault((row.diverged.scope, row.diverged.tape), row.diverged)
+    """Shrink a tape for each site that is unguarded, and for each cache, save it, and tell it."""
+    shown = {(it.scope, it.tape): it for row in audit.rows for it in row.diverged}
     if not shown:
         return []
     origin = Origin(audit.target, audit.release, seed=seed)

@@ -62,6 +62,8 @@ def looser(node: ast.expr, masks: Masks) -> _Looser:
     match node:
         case ast.Subscript(ctx=ast.Load(), slice=ast.Slice(step=None) as part):
             yield from _unbound(node.value, part)
+        case ast.Subscript(ctx=ast.Store(), slice=ast.Slice(step=None) as part):
+            yield from _unbound_target(node, part)
         case ast.Subscript(slice=ast.Tuple(elts=parts)) if any(isinstance(it, ast.Slice) for it in parts):
             yield from _unbound_dimension(node, parts)
         case ast.Subscript(ctx=ast.Load(), slice=index) if masks.has(index):
@@ -101,6 +103,13 @@ def _unbound(value: ast.expr, part: ast.Slice) -> _Looser:
     else:
         yield "bound", ast.Subscript(value, ast.Slice(None, part.upper), ast.Load())
         yield "bound", ast.Subscript(value, ast.Slice(part.lower, None), ast.Load())
+
+
+def _unbound_target(node: ast.Subscript, part: ast.Slice) -> _Looser:
+    """Ends of a slice that is written to."""
+    for lower, upper in ((None, part.upper), (part.lower, None)):
+        if (lower, upper) != (part.lower, part.upper):
+            yield "bound", ast.Subscript(node.value, ast.Slice(lower, upper), node.ctx)
 
 
 def _unbound_dimension(node: ast.Subscript, parts: Sequence[ast.expr]) -> _Looser:

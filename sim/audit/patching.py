@@ -130,7 +130,10 @@ class _Changer(ast.NodeTransformer):
                 setattr(node, name, self._block(block))
         if not self.made and isinstance(node, ast.expr) and self._is_it(node) and self._change["new"]:
             self.made = True
-            return ast.copy_location(ast.parse(self._change["new"], mode="eval").body, node)
+            new = ast.parse(self._change["new"], mode="eval").body
+            if isinstance(node, ast.Subscript) and isinstance(new, ast.Subscript):
+                new.ctx = node.ctx  # what is written to is still written to
+            return ast.copy_location(new, node)
         return self.generic_visit(node)
 
     def _is_it(self, node: ast.stmt | ast.expr) -> bool:

@@ -89,7 +89,7 @@ def _site(audit: Audit, number: int, row: Row | None) -> dict[str, Any]:
         "served": {names[cache]: count for cache, count in sorted(audit.reach.served[number].items())},
         "verdict": row.verdict,
         "why": row.why,
-        "divergence": None if row.diverged is None else divergence_to_json(row.diverged.divergence),
+        "divergences": [divergence_to_json(it.divergence) for it in row.diverged],
     }
 
 

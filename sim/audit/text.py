@@ -69,10 +69,11 @@ def _why(audit: Audit) -> list[str]:
 
 
 def _shown_by(audit: Audit, row: Row) -> str:
-    if row.diverged is None:
-        return ""
-    caches = sorted({audit.found.caches[cache].name for (site, cache) in row.diverged.served if site == row.number})
-    return f" by {', '.join(caches)} ({name_of(row.diverged.tape)} at {row.diverged.scope})"
+    told = []
+    for it in row.diverged:
+        caches = sorted({audit.found.caches[cache].name for site, cache in it.served if site == row.number})
+        told.append(f"by {', '.join(caches)} ({name_of(it.tape)} at {it.scope})")
+    return f" {', '.join(told)}" if told else ""
 
 
 def by_kind(audit: Audit) -> list[tuple[str, ...]]:

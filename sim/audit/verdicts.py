@@ -56,7 +56,8 @@ class Row:
         killed: those of them that a tape noticed.
         shown_by: of these, of the invalidations first, the one that takes the fewest events.
         why: in one sentence, what the verdict rests on, or what is missing.
-        diverged: the tape that shows it, if it is unguarded.
+        diverged: tapes that show it, if it is unguarded: for each cache that served an answer from before the one that
+            diverges soonest.
     """
 
     number: int
@@ -69,7 +70,7 @@ class Row:
     verdict: Verdict
     why: str
     shown_by: Proof | None = None
-    diverged: Diverged | None = None
+    diverged: tuple[Diverged, ...] = ()
 
     @property
     def is_asked(self) -> bool:
@@ -96,13 +97,8 @@ class Audit:
     @property
     def unexplained(self) -> list[Diverged]:
         """Tapes on which target and model part, and no site is known to be why."""
-        explained = {id(row.diverged) for row in self.rows}
-        blamed = {number for row in self.rows if row.diverged is not None for number in [row.number]}
-        return [
-            it
-            for it in self.reach.diverged
-            if id(it) not in explained and not any(site in blamed for site, _ in _blamed(it))
-        ]
+        unguarded = {row.number for row in self.rows if row.diverged}
+        return [it for it in self.reach.diverged if not any(site in unguarded for site, _ in _blamed(it))]
 
 
 def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) -> list[Tried]:
@@ -144,10 +140,10 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     here = [it for it in guards if number in it.change.sites]
     mine = [it for it in here if it.proof.outcome in ("killed", "survived")]
     drops = [it for it in here if it.change.kind == "invalidation"]
-    diverged = next((it for it in reach.diverged if any(blamed == number for blamed, _ in _blamed(it))), None)
+    diverged = _soonest(number, reach)
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
-    if diverged is None:
+    if not diverged:
         missing = _missing(number, site, modules, reach, drops)
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
@@ -164,6 +160,16 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
         _shortest(drops) or _shortest(mine),
         diverged,
     )
+
+
+def _soonest(number: int, reach: Reach) -> tuple[Diverged, ...]:
+    """For each cache that served an answer from before a site's change, the tape that diverges soonest."""
+    tapes: dict[int, Diverged] = {}
+    for it in sorted(reach.diverged, key=lambda it: it.divergence.event):
+        for site, cache in _blamed(it):
+            if site == number:
+                tapes.setdefault(cache, it)
+    return tuple({id(it): it for it in tapes.values()}.values())
 
 
 def _shortest(guards: Sequence[Tried]) -> Proof | None:

@@ -103,6 +103,9 @@ class Pool:
             return None
         self.full_to_swa_index_mapping = got
         return super().__repr__() and got
+
+    def blank(self, count):
+        self.full_to_swa_index_mapping[:count] = [0] * len(self.full_to_swa_index_mapping)
 '''
 
 
@@ -151,6 +154,17 @@ def test_a_way_out_and_an_order_are_changed_in_a_method_that_calls_its_base(pool
     assert it.take(2) is None
     patched(name, changes, "Pool.take without if not got: return None").put_in()
     assert it.take(2) == []
+
+
+def test_the_end_of_a_slice_that_is_written_to_can_be_taken_away(pool):
+    """What was assigned to still is."""
+    name, cls, changes = pool
+    it = cls()
+    it.full_to_swa_index_mapping = [1, 2, 3]
+    whole, part = "self.full_to_swa_index_mapping[:]", "self.full_to_swa_index_mapping[:count]"
+    patched(name, changes, f"Pool.blank: {whole} for {part}").put_in()
+    it.blank(1)
+    assert it.full_to_swa_index_mapping == [0, 0, 0]
 
 
 def test_a_method_that_a_pattern_names_is_looked_at_whatever_it_does():

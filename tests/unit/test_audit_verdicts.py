@@ -102,6 +102,21 @@ def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
     assert row(BARE, diverged("", ("compact",))).verdict == "unproven"
 
 
+def test_each_cache_that_serves_it_is_shown_by_the_tape_that_diverges_soonest():
+    """A site may be guarded against one cache and not against another."""
+    tapes = [
+        Diverged(
+            Scope(),
+            number,
+            Divergence("stale-translation", "translation", event, "a fact"),
+            "x",
+            {(BARE, cache): ("x",)},
+        )
+        for number, event, cache in ((1, 9, 0), (2, 4, 0), (3, 6, 1))
+    ]
+    assert [it.tape for it in row(BARE, reach(diverged=tapes)).diverged] == [2, 3]
+
+
 def audit(reached: Reach) -> Audit:
     proof = Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it"), ("alloc", "free"))
     guards = tried(CHANGES, [proof for _ in CHANGES], NOTHING)
