@@ -8,10 +8,15 @@ import time
 
 __all__ = ["end_with_parent"]
 
+_INTERVAL = 0.5
+"""Seconds between two looks."""
+
 
 def end_with_parent(parent: int | None = None) -> None:
     """End this process within a second when its parent is gone, even in the middle of an engine's call that does not
     come back.
+
+    To be called before anything that takes long.
 
     Args:
         parent: its process id, if the caller knows it: it may be gone already.
@@ -21,5 +26,5 @@ def end_with_parent(parent: int | None = None) -> None:
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(1.0)
+        time.sleep(_INTERVAL)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""The worker: one process, one target, one JSON line an answer.
+"""The worker: one process, one target, one JSON line an answer. Its argument is the process that asks.
 
 A real engine may crash, hang or leak, and only one release fits in a process; so targets live in
 workers, and what reaches the campaign is lines of JSON. Standard output belongs to the protocol: the
@@ -134,10 +134,10 @@ def main() -> None:
 
     The engine gets neither of the protocol's streams: it reads nothing and writes to standard error.
     """
+    end_with_parent(int(sys.argv[1]))
     import torch
 
     torch.set_num_threads(1)
-    end_with_parent()
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)

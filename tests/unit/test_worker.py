@@ -302,3 +302,25 @@ def test_a_worker_ends_with_its_parent(hostile: Spoil) -> None:
     parent.kill()
     parent.wait()
     assert gone(int((here / "pid").read_text(encoding="utf-8")))
+
+
+def test_a_worker_that_loads_ends_with_its_parent(hostile: Spoil) -> None:
+    """A killed run leaves nobody behind, whatever its workers were at: here torch takes for ever to load."""
+    here = hostile(
+        """
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch":
+                    (HERE / "pid").write_text(str(os.getpid()))
+                    time.sleep(600)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, Slow())
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-m", "staleloc.sim", "fuzz", "--tapes", "1"], stderr=subprocess.DEVNULL)
+    while not (here / "pid").exists() or not (here / "pid").read_text(encoding="utf-8"):
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    assert gone(int((here / "pid").read_text(encoding="utf-8")))
