@@ -44,7 +44,8 @@ def unfit(config: Config, profile: Profile) -> str | None:
     if profile.all_swa and FULL in config.layers:
         return f"it has full-attention layers, and every layer of this target's {config.pool} pool is an SWA layer"
     if config.decode_tree and not profile.decode_tree:
-        return "its decode node keeps a prefix tree, and this target's does not"
+        why = f": {profile.missing['evict']}" if "evict" in profile.missing else ""
+        return f"its decode node keeps a prefix tree, and this target's does not{why}"
     return _unfit_host(config, profile)
 
 
@@ -67,7 +68,8 @@ def _first_incapable(tape: Tape, profile: Profile) -> tuple[Profile, None] | tup
     """The same for the engine level, where an event that does not apply is skipped."""
     for number, event in enumerate(tape.events, 1):
         if event.kind not in profile.events:
-            return None, f"event {number} ({event.kind}) cannot be played: this target has no such event at this level"
+            why = profile.missing.get(event.kind, "this target has no such event at this level")
+            return None, f"event {number} ({event.kind}) cannot be played: {why}"
     return profile, None
 
 

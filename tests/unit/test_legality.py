@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from staleloc.models.config import Config
+from staleloc.sim.disagg.events import DraftSlots
 from staleloc.sim.events import Alloc, BeginForward, CpuCopy, EndForward, Event, Free, FreeSwa, Move
 from staleloc.sim.legality import find_violation, incapable, unfit
 from staleloc.sim.tape import Tape
@@ -145,3 +146,17 @@ def test_reasons_come_from_profiles_of_the_tape_s_level() -> None:
     """Those of another level could not have played it anyhow."""
     _, reason = find_violation(Tape(replace(HOSTED, page_size=2), ()), [HYBRID, DSV4, ENGINE])
     assert reason == "it wants page size 2, and this target's hybrid pool has (1, 4)"
+
+
+def test_a_profile_s_own_reason_is_given_at_the_engine_level_too() -> None:
+    """For an event, and for the tree that a decode node lacks."""
+    config = Config(policy="memo", level="engine", features=("disagg",))
+    node = replace(ENGINE, features=("disagg",), events=frozenset({"arrive"}))
+    told = replace(node, missing={"evict": "it has no tree", "draft_slots": "nobody drafts"})
+    tape = Tape(config, (DraftSlots((0,), 1),))
+    start = "event 1 (draft_slots) cannot be played: "
+    assert find_violation(tape, [node]) == (None, f"{start}this target has no such event at this level")
+    assert find_violation(tape, [told]) == (None, f"{start}nobody drafts")
+    start = "its decode node keeps a prefix tree, and this target's does not"
+    assert unfit(replace(config, decode_tree=True), node) == start
+    assert unfit(replace(config, decode_tree=True), told) == f"{start}: it has no tree"

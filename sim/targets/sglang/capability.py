@@ -25,8 +25,8 @@ __all__ = [
 _NO_METHOD = {
     "alloc_extend_swa_tail": ("alloc_extend_swa_tail", "this release has no tail allocation (it came with 0.5.12)"),
     "set_mapping": ("set_full_to_swa_mapping", "this release has no set_full_to_swa_mapping (it came with 0.5.12)"),
-    "backup": ("backup_state", "this release has no backup_state (gone in 0.5.18)"),
-    "restore": ("restore_state", "this release has no restore_state (gone in 0.5.18)"),
+    "backup": ("backup_state", "this release has no backup_state (gone in 0.5.17)"),
+    "restore": ("restore_state", "this release has no restore_state (gone in 0.5.17)"),
 }
 _NO_CALLER = "this release never restores a backup: no speculative worker calls restore_state since 0.5.14"
 _DSV4_MISSING = {
