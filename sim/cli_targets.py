@@ -130,12 +130,17 @@ def scenarios(ctx: click.Context) -> None:
 
 @scenarios.command("list")
 def list_scenarios() -> None:
-    """Every scenario: its name, the public reports, where it diverges. Play one with staleloc replay NAME."""
+    """Every scenario: its name, the public reports, releases on which a test sees it diverge.
+
+    It may diverge on others: staleloc matrix tells of all, docs/MATRIX.md has what it said. Play one with staleloc
+    replay NAME.
+    """
     from staleloc.sim import scenarios as packaged
     from staleloc.sim.report import columns
 
-    rows = [
-        (it.name, it.kind, it.incident, f"on {', '.join(name.removeprefix('sglang==') for name in it.diverges)}")
+    rows = [("scenario", "class", "public reports", "diverges on (where tests play it; on all: docs/MATRIX.md)")]
+    rows += [
+        (it.name, it.kind, it.incident, ", ".join(name.removeprefix("sglang==") for name in it.diverges))
         for it in packaged.scenarios()
     ]
     say("\n".join(columns(rows, indent="")))
