@@ -15,8 +15,10 @@ from staleloc.sim.scenarios import Scenario
 __all__ = ["LEGEND", "Blind", "Cell", "cell_of", "footnotes", "short"]
 
 LEGEND: dict[str, str] = {
-    "3 s": "the tape diverges, and blind fuzzing finds the bug in so many seconds (median of the seeds)",
-    "x": "the tape diverges; blind fuzzing does not find it within the budget",
+    "3 s": "the tape diverges, and blind fuzzing finds the bug in so many seconds: the median of the seeds, and a seed "
+    "that does not find it within the budget counts as never",
+    "3/5": "so many of the seeds find it; where this is not said, all of them do, and behind an `x` none",
+    "x": "the tape diverges; at least half of the seeds do not find it within the budget",
     "x?": "the tape diverges; not all seeds were fuzzed there yet",
     "o": "the tape diverges as something else",
     ".": "silent",
@@ -34,13 +36,13 @@ class Blind:
     Attributes:
         hunts: how many there were, one a seed.
         hits: how many found the incident.
-        tapes: median number of tapes to the first that shows it, itself included; None if the median hunt does not.
-        seconds: the same in seconds of playing.
+        tape: median number of the first tape that shows it, from 0; None if the median hunt does not.
+        seconds: of playing up to that tape; the median too.
     """
 
     hunts: int
     hits: int
-    tapes: int | None
+    tape: int | None
     seconds: float | None
 
 
@@ -74,15 +76,15 @@ def cell_of(matrix: Matrix, scenario: Scenario, target: str) -> Cell:
 
 def _blind(seen: Sequence[Sighting | None]) -> Blind:
     """The median over the seeds, of which some may not have found it; that counts as never."""
-    tapes = median_high([math.inf if it is None else it.tape + 1 for it in seen])
+    tape = median_high([math.inf if it is None else it.tape for it in seen])
     seconds = median_high([math.inf if it is None else it.seconds for it in seen])
-    found = math.isfinite(tapes)
+    found = math.isfinite(tape)
     hits = sum(it is not None for it in seen)
-    return Blind(len(seen), hits, int(tapes) if found else None, seconds if found else None)
+    return Blind(len(seen), hits, int(tape) if found else None, seconds if found else None)
 
 
 def short(cell: Cell, tapes: bool = False) -> str:
-    """A cell's text, see `LEGEND`; with `tapes` it is tapes that are counted, not seconds."""
+    """A cell's text, see `LEGEND`; with `tapes` a tape's number takes the place of seconds."""
     return _plain(cell, tapes) + ("*" if cell.differs is not None else "")
 
 
@@ -93,9 +95,17 @@ def _plain(cell: Cell, tapes: bool) -> str:
         return {"other": "o", "silent": ".", "unplayable": ""}[cell.replayed.verdict]
     if cell.blind is None:
         return "x?"
-    if cell.blind.seconds is None:
+    return _found(cell.blind, tapes) + _hits(cell.blind)
+
+
+def _found(blind: Blind, tapes: bool) -> str:
+    if blind.seconds is None:
         return "x"
-    return str(cell.blind.tapes) if tapes else _seconds(cell.blind.seconds)
+    return str(blind.tape) if tapes else _seconds(blind.seconds)
+
+
+def _hits(blind: Blind) -> str:
+    return f" {blind.hits}/{blind.hunts}" if 0 < blind.hits < blind.hunts else ""
 
 
 def _seconds(seconds: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from staleloc.sim.finding import our_version
 from staleloc.sim.keep import KeepError, check_apart, check_file, write
-from staleloc.sim.matrix import html, store, text
+from staleloc.sim.matrix import html, markdown, store, text
 from staleloc.sim.matrix.defaults import BLIND, RELEASES, SECONDS, SEEDS
 from staleloc.sim.matrix.facts import Budget, Matrix
 from staleloc.sim.matrix.measure import Session
@@ -69,14 +69,14 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
     """
     outputs.check()
     for path in outputs.markdown:
-        text.check_markdown(path)
+        markdown.check_markdown(path)
     matrix = _begun(asked, outputs.json)
     interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
     known = scenarios()
     if outputs.html is not None:
         write(outputs.html, html.render(matrix, known))
     for path in outputs.markdown:
-        text.write_markdown(path, matrix, known)
+        markdown.write_markdown(path, matrix, known)
     return bool(alarms(matrix, known)), interrupted, text.terminal(matrix, known)
 
 

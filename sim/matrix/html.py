@@ -9,8 +9,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from staleloc.sim.matrix.cells import LEGEND, Cell, cell_of, footnotes, short
 from staleloc.sim.matrix.facts import VERDICTS, Matrix
+from staleloc.sim.matrix.notes import empty, otherwise, untold
 from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.text import heading, label, measured, quiet_rows, said_words
+from staleloc.sim.matrix.rows import PULL, head, heading, label, ordered, said_words
+from staleloc.sim.matrix.wording import (
+    TAPE_NUMBERS,
+    UNREPORTED,
+    UNTOLD,
+    measured,
+    quiet_caption,
+    quiet_rows,
+)  # fmt: skip
 from staleloc.sim.scenarios import Scenario
 
 __all__ = ["render"]
@@ -21,21 +30,26 @@ def render(matrix: Matrix, known: Sequence[Scenario]) -> str:
     loader = PackageLoader("staleloc.sim.matrix", "")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.get_template("page.html").render(
-        measured=measured(matrix),
+        measured=f"{measured(matrix)} {UNREPORTED} {TAPE_NUMBERS}",
+        pull=PULL,
         heads=[heading(target) for target in matrix.releases],
-        rows=[_row(matrix, scenario) for scenario in known],
+        rows=[_row(matrix, scenario) for scenario in ordered(known)],
         legend=list(LEGEND.items()),
         quiet=quiet_rows(matrix, known),
+        quiet_caption=quiet_caption(matrix),
         footnotes=footnotes(matrix, known),
+        otherwise=otherwise(matrix, known),
         alarms=alarms(matrix, tuple(known)),
+        empty=empty(matrix, known),
+        untold=untold(matrix),
+        untold_caption=UNTOLD,
     )
 
 
 def _row(matrix: Matrix, scenario: Scenario) -> dict[str, Any]:
-    source = (scenario.tape.provenance or {}).get("source")
     return {
+        "head": head(scenario),
         "label": label(scenario),
-        "link": source if isinstance(source, str) and source.startswith("https://") else "",
         "family": scenario.family,
         "said": said_words(scenario.said),
         "incident": scenario.incident,
@@ -57,7 +71,7 @@ def _cell(cell: Cell) -> dict[str, str]:
         "text": short(cell),
         "classes": cell.replayed.verdict + (" differs" if cell.differs else ""),
         "title": ". ".join(filter(None, lines)),
-        "blind": f"{cell.blind.tapes} tapes" if cell.blind is not None and cell.blind.tapes is not None else "",
+        "blind": f"tape {cell.blind.tape}" if cell.blind is not None and cell.blind.tape is not None else "",
     }
 
 

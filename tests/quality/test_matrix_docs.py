@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.matrix import store, text
+from staleloc.sim.matrix import markdown, store
 from staleloc.sim.matrix.facts import Matrix
 from staleloc.sim.matrix.hunt import looks_like, scope_of
 from staleloc.sim.matrix.quiet import hunted, places
@@ -31,10 +31,10 @@ def matrix() -> Matrix:
 def test_the_documents_show_the_file(matrix: Matrix) -> None:
     """Byte for byte."""
     page = (ROOT / "docs" / "MATRIX.md").read_text(encoding="utf-8")
-    assert page == text.page(matrix, scenarios()), AGAIN
-    first, last = text.MARKS
+    assert page == markdown.page(matrix, scenarios()), AGAIN
+    first, last = markdown.MARKS
     _, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"{first}\n")
-    assert rest.partition(last)[0] == text.readme(matrix, scenarios()), AGAIN
+    assert rest.partition(last)[0] == markdown.readme(matrix, scenarios()), AGAIN
 
 
 def test_every_scenario_was_played_on_every_release(matrix: Matrix) -> None:

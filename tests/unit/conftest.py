@@ -1,5 +1,5 @@
 """What unit tests share: hostile targets, code that a worker process runs before anything else and that this process
-never sees; and scripts, run where staleloc is not."""
+never sees; scripts, run where staleloc is not; and a small matrix."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Replayed, Sighting
+from staleloc.sim.scope import Scope
 
 WITHOUT_US = """
 import runpy, sys
@@ -61,3 +64,16 @@ def run(tmp_path: Path) -> Callable[[str], tuple[int, str, str]]:
         return done.returncode, done.stdout, done.stderr
 
     return call
+
+
+@pytest.fixture
+def small() -> Matrix:
+    """Two releases, one scenario, three hunts on the older one."""
+    name, old, new = "pr27779-partial-page-eviction", "sglang==0.5.13", "sglang==0.5.14"
+    hunts = {
+        HuntKey(old, Scope(), seed): Hunt((name,), "0", 9, 5.0, {name: Sighting(tape, tape / 2)})
+        for seed, tape in enumerate((8, 0, 3))
+    }
+    diverges = Replayed("diverges", "wrong-mapping: the mapping of <full loc> 5 | 6")
+    replays = {old: {name: diverges}, new: {name: Replayed("silent")}}
+    return Matrix((0, 1, 2), Budget(tapes=9), 2, "0.1.0", list(replays), replays, hunts)

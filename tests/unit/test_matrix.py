@@ -14,13 +14,14 @@ import pytest
 from staleloc.sim import schema as schemas
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.keep import KeepError
-from staleloc.sim.matrix import html, measure, store, text
-from staleloc.sim.matrix.cells import Cell, cell_of, footnotes, short
+from staleloc.sim.matrix import html, markdown, measure, store, text
+from staleloc.sim.matrix.cells import Cell, cell_of, short
 from staleloc.sim.matrix.command import Asked, Outputs, run
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
 from staleloc.sim.matrix.hunt import drawn, looks_like, scope_of
 from staleloc.sim.matrix.record import alarms, claim, disagreement, order
 from staleloc.sim.matrix.schema import matrix_schema
+from staleloc.sim.matrix.wording import quiet_rows, quiet_total
 from staleloc.sim.progress import Progress
 from staleloc.sim.scenarios import Said, Scenario, scenarios
 from staleloc.sim.scope import Scope
@@ -48,14 +49,6 @@ def matrix_of(replays: dict[str, dict[str, Replayed]], hunts: dict[HuntKey, Hunt
 def found(tape: int | None, seconds: float = 0.0, name: str = PARTIAL.name) -> Hunt:
     seen = {} if tape is None else {name: Sighting(tape, seconds)}
     return Hunt((PARTIAL.name,), "0", 9, 1.0, seen)
-
-
-@pytest.fixture
-def small() -> Matrix:
-    """Two releases, one scenario, three hunts on the older one."""
-    hunts = {HuntKey(OLD, Scope(), seed): found(tape, tape / 2) for seed, tape in enumerate((8, 0, 3))}
-    diverges = Replayed("diverges", "wrong-mapping: the mapping of <full loc> 5 | 6")
-    return matrix_of({OLD: {PARTIAL.name: diverges}, NEW: {PARTIAL.name: Replayed("silent")}}, hunts)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +141,7 @@ def quiet_of(hunt: Hunt | None, known: Scenario = PARTIAL) -> str:
     """What a table says of a hunt on a release where a scenario of its scope is silent."""
     key = HuntKey(NEW, scope_of(known.tape), 0)
     matrix = matrix_of({NEW: {known.name: Replayed("silent")}}, {} if hunt is None else {key: hunt})
-    return text.quiet_rows(matrix, [known])[1][1]
+    return quiet_rows(matrix, [known])[1][1]
 
 
 def test_what_is_found_where_no_tape_diverges_is_shown() -> None:
@@ -171,37 +164,43 @@ def test_where_no_tape_diverges_there_is_a_table(small: Matrix) -> None:
     small.replays[OLD][engine.name] = Replayed("unplayable", "no tree")
     small.replays[NEW][engine.name] = Replayed("silent")
     head = ("release", "allocator level", "engine level")
-    assert text.quiet_rows(small, both) == [head, ("0.5.14", "?", "?")]
-    assert text.quiet_total(small, both) == []
+    assert quiet_rows(small, both) == [head, ("0.5.14", "?", "?")]
+    assert quiet_total(small, both) == []
     for scope in (Scope(), Scope("engine")):
         small.hunts[HuntKey(NEW, scope, 0)] = replace(found(None), wanted=())
-    assert text.quiet_rows(small, both) == [head, ("0.5.14", "9 tapes, silent", "9 tapes, silent")]
-    total = "Fuzzed blind where no tape diverges (2 hunts): 18 tapes, silent."
-    assert text.quiet_total(small, both) == [total]
-    assert text.readme(small, both) == f"{text.compact(small, both)}\n{total}\n"
-    for page in (text.page(small, both), html.render(small, both)):
+    assert quiet_rows(small, both) == [head, ("0.5.14", "9 tapes, silent", "9 tapes, silent")]
+    total = "Fuzzed blind where no tape diverges (2 hunts of one seed and 9 tapes each): 18 tapes, silent."
+    assert quiet_total(small, both) == [total]
+    assert markdown.readme(small, both) == f"{markdown.compact(small, both)}\n{total}\n"
+    for page in (markdown.page(small, both), html.render(small, both)):
         assert page.count("9 tapes, silent") == 2
     assert total in text.terminal(small, both)
     small.hunts[HuntKey(NEW, Scope(), 0)] = replace(found(2), wanted=())
-    assert text.quiet_total(small, both) == [total.replace("silent", "1 new")]
+    assert quiet_total(small, both) == [total.replace("silent", "1 new")]
     small.replays[NEW][PARTIAL.name] = Replayed("diverges")
-    assert text.quiet_rows(small, both) == [head, ("0.5.14", "", "9 tapes, silent")]
+    assert quiet_rows(small, both) == [head, ("0.5.14", "", "9 tapes, silent")]
     del small.replays[NEW]
-    assert text.quiet_rows(small, both) == []
-    assert "\nNothing.\n" in text.page(small, both)
+    assert quiet_rows(small, both) == []
+    assert "\nNothing.\n" in markdown.page(small, both)
 
 
 @pytest.mark.parametrize(
     ("tapes", "expected"),
-    [((8, 0, 3), (3, 3, 4, "2 s")), ((8, None, 3), (3, 2, 9, "4 s")), ((None, None, 3), (3, 1, None, "x"))],
+    [
+        ((8, 0, 3), (3, 3, 3, "2 s", "3")),
+        ((8, None, 3), (3, 2, 8, "4 s 2/3", "8 2/3")),
+        ((None, None, 3), (3, 1, None, "x 1/3", "x 1/3")),
+        ((None, None, None), (3, 0, None, "x", "x")),
+    ],
 )
 def test_a_cell_has_the_median_of_the_seeds(tapes: tuple[int | None, ...], expected: tuple[Any, ...]) -> None:
-    """A seed that never finds it counts as later than any; the tape that shows it is counted in."""
+    """A seed that never finds it counts as later than any, and that there is one is said. Tapes keep their numbers."""
     hunts = {HuntKey(OLD, Scope(), seed): found(tape, (tape or 0) / 2) for seed, tape in enumerate(tapes)}
     matrix = matrix_of({OLD: {PARTIAL.name: Replayed("diverges")}}, hunts)
     cell = cell_of(matrix, PARTIAL, OLD)
     assert cell.blind is not None
-    assert (cell.blind.hunts, cell.blind.hits, cell.blind.tapes, short(cell)) == expected
+    blind = cell.blind
+    assert (blind.hunts, blind.hits, blind.tape, short(cell), short(cell, tapes=True)) == expected
 
 
 def test_a_cell_is_not_judged_by_some_of_its_seeds(small: Matrix) -> None:
@@ -221,92 +220,6 @@ def test_a_cell_without_hunts_says_what_the_tape_does(verdict: str, expected: st
     assert short(Cell(None, None, None)) == "?"
     differs = disagreement(PARTIAL, NEW, Replayed("diverges"))
     assert short(replace(cell, differs=differs)) == f"{expected}*"
-
-
-def test_a_file_holds_all_that_was_measured(small: Matrix, tmp_path: Path) -> None:
-    """It is valid under its schema, the published one is current, and the same bytes come out again."""
-    path = tmp_path / "matrix.json"
-    small.absent["sglang==9.9"] = "no such release"
-    small.hunts[HuntKey(OLD, Scope("engine", ("disagg",)), 1)] = replace(found(None), note="it hung")
-    store.save(small, path)
-    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), matrix_schema())
-    again = store.load(path)
-    assert again == small
-    first = path.read_bytes()
-    store.save(again, path)
-    assert path.read_bytes() == first
-    assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
-    published = Path(store.__file__).with_name("matrix.schema.json")
-    assert published.read_text(encoding="utf-8") == schemas.dumps(matrix_schema())
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format": "staleloc-tape"}', "\x00"])
-def test_a_file_that_is_no_matrix_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
-    """And it is left as it is."""
-    path = tmp_path / "matrix.json"
-    path.write_text(content)
-    with pytest.raises(KeepError, match=r"^\S+ is no matrix"):
-        run(Asked((), None, None), Outputs(path, None))
-    assert path.read_text() == content
-
-
-def test_another_budget_or_other_seeds_do_not_go_into_a_file(small: Matrix, tmp_path: Path) -> None:
-    """Cells of one table are measured alike."""
-    path = tmp_path / "matrix.json"
-    store.save(small, path)
-    for asked in (Asked((), (0, 1), None), Asked((), None, Budget(tapes=10))):
-        with pytest.raises(KeepError, match="was measured with another"):
-            run(asked, Outputs(path, None))
-    new, interrupted, _ = run(Asked((), (0, 1, 2), Budget(tapes=9), measure=False), Outputs(path, None))
-    assert (new, interrupted) == (False, False)
-
-
-def test_every_scenario_has_a_row_and_every_release_a_column(small: Matrix) -> None:
-    """In the terminal's table, in Markdown and in HTML; where nothing was measured there is a question mark."""
-    lines = text.terminal(small, scenarios()).splitlines()
-    assert lines[0].split() == ["0.5.13", "0.5.14"]
-    assert [line.split(":")[1].split("  ")[0].strip() for line in lines[1 : len(ALL) + 1]] == [
-        text.label(it).split(": ")[1] for it in scenarios()
-    ]
-    rows = text.compact(small, scenarios()).splitlines()
-    assert len(rows) == len(ALL) + 2
-    assert {row.count("|") for row in rows} == {4}
-    assert sum(row.endswith("| ? | ? |") for row in rows) == len(ALL) - 1
-    page = html.render(small, scenarios())
-    assert page.count('<td class="cell') == 2 * len(ALL)
-
-
-def test_what_a_release_says_can_not_spoil_a_page(small: Matrix) -> None:
-    """Neither the HTML nor the columns of a Markdown table."""
-    page = html.render(small, [PARTIAL])
-    assert "&lt;full loc&gt;" in page
-    assert "<full loc>" not in page
-    assert text.page(small, [replace(PARTIAL, mechanism="a | b")]).count("a / b") == 1
-
-
-def test_footnotes_name_each_cell_that_differs() -> None:
-    """And each release that could not be had."""
-    matrix = matrix_of({NEW: {PARTIAL.name: Replayed("diverges")}})
-    matrix.absent["sglang==9.9"] = "no such release"
-    assert footnotes(matrix, [PARTIAL]) == [
-        "sglang==9.9: no such release",
-        f"NEW: {PARTIAL.name} on {NEW} diverges, and is said to be fixed since 0.5.14",
-    ]
-
-
-def test_the_table_is_written_between_marks(small: Matrix, tmp_path: Path) -> None:
-    """What is around it stays; a file without marks becomes the whole page."""
-    readme, page = tmp_path / "README.md", tmp_path / "MATRIX.md"
-    first, last = text.MARKS
-    readme.write_text(f"# Ours\n{first}\nold\n{last}\nmore\n")
-    for _ in range(2):
-        text.write_markdown(readme, small, [PARTIAL])
-    assert readme.read_text() == f"# Ours\n{first}\n{text.readme(small, [PARTIAL])}{last}\nmore\n"
-    text.write_markdown(page, small, [PARTIAL])
-    assert page.read_text() == text.page(small, [PARTIAL])
-    readme.write_text(f"{first}\nold\n")
-    with pytest.raises(KeepError, match="and not"):
-        text.write_markdown(readme, small, [PARTIAL])
 
 
 def says(kind: str, what: str, check: str = "rows") -> Divergence:
@@ -491,22 +404,42 @@ def test_a_release_that_can_not_be_had_is_told() -> None:
     assert matrix.absent["builtin:nonsense"].startswith("builtin has no policy 'nonsense'")
 
 
-@pytest.mark.parametrize(
-    ("before", "why"),
-    [
-        ("my notes\n", "is somebody's"),
-        (f"{text.MARKS[1]}\n", "is somebody's"),
-        (f"{text.MARKS[0]}\n", "and not"),
-        (f"{text.MARKS[1]}\n{text.MARKS[0]}\n", "and not"),
-    ],
-)
-def test_a_file_that_is_somebodys_is_not_written_over(tmp_path: Path, before: str, why: str) -> None:
-    """It is refused before anything is measured."""
-    path = tmp_path / "notes.md"
-    path.write_text(before)
-    with pytest.raises(KeepError, match=why):
-        run(Asked((), None, None, measure=False), Outputs(None, None, (path,)))
-    assert path.read_text() == before
+def test_a_file_holds_all_that_was_measured(small: Matrix, tmp_path: Path) -> None:
+    """It is valid under its schema, the published one is current, and the same bytes come out again."""
+    path = tmp_path / "matrix.json"
+    small.absent["sglang==9.9"] = "no such release"
+    small.hunts[HuntKey(OLD, Scope("engine", ("disagg",)), 1)] = replace(found(None), note="it hung")
+    store.save(small, path)
+    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), matrix_schema())
+    again = store.load(path)
+    assert again == small
+    first = path.read_bytes()
+    store.save(again, path)
+    assert path.read_bytes() == first
+    assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
+    published = Path(store.__file__).with_name("matrix.schema.json")
+    assert published.read_text(encoding="utf-8") == schemas.dumps(matrix_schema())
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format": "staleloc-tape"}', "\x00"])
+def test_a_file_that_is_no_matrix_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
+    """And it is left as it is."""
+    path = tmp_path / "matrix.json"
+    path.write_text(content)
+    with pytest.raises(KeepError, match=r"^\S+ is no matrix"):
+        run(Asked((), None, None), Outputs(path, None))
+    assert path.read_text() == content
+
+
+def test_another_budget_or_other_seeds_do_not_go_into_a_file(small: Matrix, tmp_path: Path) -> None:
+    """Cells of one table are measured alike."""
+    path = tmp_path / "matrix.json"
+    store.save(small, path)
+    for asked in (Asked((), (0, 1), None), Asked((), None, Budget(tapes=10))):
+        with pytest.raises(KeepError, match="was measured with another"):
+            run(asked, Outputs(path, None))
+    new, interrupted, _ = run(Asked((), (0, 1, 2), Budget(tapes=9), measure=False), Outputs(path, None))
+    assert (new, interrupted) == (False, False)
 
 
 def test_one_file_cannot_be_two_outputs_and_a_missing_one_cannot_be_shown(tmp_path: Path) -> None:
