@@ -187,10 +187,12 @@ class Accounts:
         """Decode tokens a request is charged in the SWA pool."""
         return self.reserved if self.rules.reserves_swa else 0
 
-    def sent_from(self, prompt: int, cached: int) -> int:
-        """The first token whose SWA row the sender writes."""
+    def sent_from(self, prompt: int, cached: int, told: int = 0) -> int:
+        """The first token whose SWA row the sender writes: the window's, in whole pages, or an earlier one if it is
+        `told` of more pages than that."""
         start = max(cached if self.rules.sender_skips_cached else 0, prompt - (self.window or prompt), 0)
-        return start // self.page_size * self.page_size
+        more = max(cached, self._pages(prompt) - told * self.page_size)
+        return min(start // self.page_size * self.page_size, more)
 
     # Admission
 

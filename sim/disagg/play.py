@@ -62,7 +62,7 @@ def _transfer(step: DisaggStep, event: de.Transfer) -> bool:
         if not swa:
             _send(step, event.request, layer, request.cached, request.full, first, request.received)
         elif last:
-            start = step.world.accounts.sent_from(request.prompt, request.cached)
+            start = step.world.accounts.sent_from(request.prompt, request.cached, len(request.swa))
             _send(step, event.request, layer, start, request.swa, 0, len(request.swa))
     if last:
         step.node.arrived(event.request, event.token)

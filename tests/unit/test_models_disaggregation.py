@@ -178,12 +178,15 @@ def test_a_wide_tail_holds_a_window_before_the_last_full_page() -> None:
 
 
 def test_where_the_sender_starts() -> None:
-    """At the page of the window; what is cached need not be sent, where the engine says so."""
+    """At the page of the window, or before if it is told so; what is cached need not be sent, if the engine says so."""
     assert NODE.sent_from(21, 0) == 12
     assert NODE.sent_from(21, 16) == 16
     assert replace(NODE, rules=Rules(sender_skips_cached=False)).sent_from(21, 16) == 12
     assert NODE.sent_from(3, 0) == 0
     assert replace(NODE, window=None).sent_from(21, 0) == 0
+    assert NODE.sent_from(21, 0, told=3) == NODE.sent_from(21, 0, told=2) == 12
+    assert NODE.sent_from(21, 0, told=4) == 8
+    assert NODE.sent_from(21, 16, told=6) == 16
 
 
 def test_who_is_rejected() -> None:

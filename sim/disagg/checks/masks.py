@@ -28,7 +28,7 @@ def _faults(step: DisaggStep, number: int) -> Iterator[tuple[str, str]]:
     world, row = step.world, step.requests[number].row
     job = world.job(number)
     start, stop = job.window(world.config.window)
-    sent = world.accounts.sent_from(job.prompt, job.cached)  # a row before was never written
+    sent = world.accounts.sent_from(job.prompt, job.cached, len(job.swa))  # a row before was never written
     for position in range(min(stop, len(job.held), len(row))):
         held, slot = job.held[position], step.mapping[row[position]]
         who = f"{position} of request {number}"

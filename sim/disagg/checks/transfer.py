@@ -27,7 +27,7 @@ def _fault(step: DisaggStep, item: Preallocation) -> tuple[str, str] | None:
         return "out-of-bounds", f"of {prompt} tokens has {item.cached} cached, and nothing is left for the sender"
     if len(row) != prompt:
         return "out-of-bounds", f"got slots for {len(row)} tokens and has {prompt}"
-    start = step.world.accounts.sent_from(prompt, item.cached)
+    start = step.world.accounts.sent_from(prompt, item.cached, len(item.swa))
     pools = (
         ("full", item.full, [loc // size for loc in row[item.cached :: size]]),
         ("SWA", item.swa, [step.mapping[loc] // size for loc in row[start::size]]),
