@@ -75,6 +75,14 @@ class DisaggStep(EngineStep):
         """What the pools hold after the event."""
         return room_of(self.world.config, self.free, self.tree)
 
+    def origin(self, slot: int) -> str:
+        """Whether a request that was just started has the slot for a token that had none when it was retracted."""
+        for number in self.started:
+            row = zip(self.requests[number].row, self.world.job(number).held, strict=False)
+            if slot in [self.mapping[loc] for loc, held in row if not held]:
+                return f", which request {number} resumed without"
+        return ""
+
     @property
     def rules(self) -> object:
         """See `staleloc.sim.targets.disagg.Rules`."""

@@ -88,6 +88,10 @@ class EngineStep:
         """Requests that may keep more locked than they share -> the tokens whose nodes they may lock."""
         return {}
 
+    def origin(self, slot: int) -> str:
+        """What is known of how an SWA slot that the tree keeps came to hold another row; empty if nothing is."""
+        return ""
+
     @cached_property
     def mapping(self) -> list[int]:
         """The raw table after the event."""

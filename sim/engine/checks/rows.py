@@ -89,6 +89,7 @@ def _nodes(step: EngineStep) -> Divergence | None:
                     position, slot, found, wanted = fault
                     what = f"{name} {slot} of layer {layer}, token {len(item.before) + position} of node {node.node},"
                     what = f"{what} holds {found}, expected {world.name(wanted)}"
+                    what += step.origin(slot) if swa and places is node.swa else ""
                     return step.diverges(
                         "wrong-content", CHECK.name, what, "who finds this node in the tree reads that"
                     )
