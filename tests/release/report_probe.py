@@ -1,4 +1,4 @@
-"""Run in a process of its own: load one release, change its source if told to, and run a script on it."""
+"""Run in a process of its own: load one release, change its source if told to, and run a script or play a scenario."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import json
 import runpy
 import sys
 
+from staleloc.sim.fitting import profile_of
+from staleloc.sim.levels import play_tape
+from staleloc.sim.replay import adapt
+from staleloc.sim.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import resolve
 from staleloc.sim.targets.sglang.target import load
 
 
 def main(spec: str, path: str, edits: dict[str, list[str]]) -> None:
-    """Run the script at `path`; `edits` is a module -> what is there once, and what is put in its place, in turns."""
+    """Run the script at `path`, or play the scenario of that name.
+
+    `edits` is a module -> what is there once, and what is put in its place, in turns.
+    """
     made = set()
 
     def transform(module: str, source: str) -> str:
@@ -22,8 +29,14 @@ def main(spec: str, path: str, edits: dict[str, list[str]]) -> None:
                 source = source.replace(old, new)
         return source
 
-    load(resolve(spec), transform if edits else None)
-    runpy.run_path(path, run_name="__main__")
+    target = load(resolve(spec), transform if edits else None)
+    known = find_scenario(path)
+    if known is None:
+        runpy.run_path(path, run_name="__main__")
+    else:
+        tape, _ = adapt(known.tape, target.profiles)
+        found = play_tape(tape, target, profile_of(tape.config, target.profiles)).divergence
+        print("silent" if found is None else f"{found.kind} at event {found.event}: {found.what}")
     assert made == set(edits)
 
 
