@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from staleloc.sim.cli_text import say, warn
-from staleloc.sim.matrix.defaults import BLIND, SECONDS
+from staleloc.sim.matrix.defaults import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
 
 __all__ = ["matrix"]
 
@@ -46,10 +46,10 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True, max=MAX_SECONDS),
     help=f"Of processor time, playing, for each hunt.  [default: {SECONDS:.0f}]",
 )
-@click.option("--tapes", type=click.IntRange(min=1), help="A hunt's budget in tapes: the same on every machine.")
+@click.option("--tapes", type=click.IntRange(1, MAX_TAPES), help="A hunt's budget in tapes: the same on every machine.")
 @click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Hunts at a time.")
 @click.option(

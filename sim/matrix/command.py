@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from staleloc.sim.finding import our_version
 from staleloc.sim.keep import KeepError, check_apart, check_file, write
 from staleloc.sim.matrix import html, markdown, store, text
+from staleloc.sim.matrix.alone import alone
 from staleloc.sim.matrix.defaults import BLIND, RELEASES, SECONDS, SEEDS
 from staleloc.sim.matrix.facts import Budget, Matrix
 from staleloc.sim.matrix.measure import Session
@@ -64,14 +66,15 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
     """Do it; whether there is something new, whether Ctrl-C ended it, and the table.
 
     Raises:
-        KeepError: a file cannot be written, or is not one to go on with.
+        KeepError: a file cannot be written, is not one to go on with, or another run goes on with it.
         TargetError: there is nothing to measure anything on.
     """
     outputs.check()
     for path in outputs.markdown:
         markdown.check_markdown(path)
-    matrix = _begun(asked, outputs.json)
-    interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
+    with alone(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
+        matrix = _begun(asked, outputs.json)
+        interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
     known = scenarios()
     if outputs.html is not None:
         write(outputs.html, html.render(matrix, known))
@@ -95,7 +98,7 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
 
 
 def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
-    """Whether it came to its end."""
+    """Whether it came to its end. What holds no release is not saved: there is no table of nothing."""
     targets = asked.targets or tuple(f"sglang=={version}" for version in RELEASES)
     try:
         with progress() as show:
@@ -106,7 +109,8 @@ def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bo
     except KeyboardInterrupt:
         return False
     finally:
-        save(matrix)
+        if matrix.releases:
+            save(matrix)
     if not matrix.releases:
         raise TargetError("; ".join(matrix.absent.values()))
     return True

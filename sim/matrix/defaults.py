@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BLIND", "RELEASES", "SECONDS", "SEEDS"]
+__all__ = ["BLIND", "MAX_SECONDS", "MAX_TAPES", "RELEASES", "SECONDS", "SEEDS"]
 
 RELEASES = (
     *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
@@ -12,6 +12,12 @@ RELEASES = (
 
 SECONDS = 60.0
 """Budget of a hunt."""
+
+MAX_SECONDS = 1e9
+"""Largest budget of a hunt, about thirty years."""
+
+MAX_TAPES = 10**9
+"""The same in tapes."""
 
 SEEDS = (0, 1, 2, 3, 4)
 """Seeds of the hunts on each release."""

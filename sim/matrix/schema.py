@@ -6,6 +6,7 @@ from functools import cache
 
 from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.divergence import CLASSES
+from staleloc.sim.matrix.defaults import MAX_SECONDS, MAX_TAPES
 from staleloc.sim.matrix.facts import VERDICTS
 from staleloc.sim.schema import DIALECT, Schema
 
@@ -15,8 +16,8 @@ FORMAT = "staleloc-matrix"
 VERSION = 1
 
 _NAME: Schema = {"type": "string", "minLength": 1}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_SECONDS: Schema = {"type": "number", "minimum": 0}
+_COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TAPES}
+_SECONDS: Schema = {"type": "number", "minimum": 0, "maximum": 2 * MAX_SECONDS}
 
 
 def _closed(properties: Schema) -> Schema:
@@ -31,6 +32,10 @@ def _list(items: Schema, description: str) -> Schema:
     return {"description": description, "type": "array", "items": items}
 
 
+def _set(items: Schema, description: str) -> Schema:
+    return {**_list(items, description), "uniqueItems": True}
+
+
 @cache
 def matrix_schema() -> Schema:
     """The schema of a matrix file."""
@@ -39,9 +44,9 @@ def matrix_schema() -> Schema:
     hunt = _closed({
         "target": _NAME,
         "level": {"enum": list(LEVELS)},
-        "features": _list({"enum": list(FEATURES)}, "What is in play on top of the level."),
+        "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
         "seed": _COUNT,
-        "wanted": _list(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
+        "wanted": _set(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
         "drawn": {"description": "Digest of the first tapes, and of the words of what is wanted.", **_NAME},
         "tapes": {"description": "Tapes played.", **_COUNT},
         "seconds": {"description": "Of processor time, playing them.", **_SECONDS},
@@ -50,7 +55,11 @@ def matrix_schema() -> Schema:
         "note": {"description": "Why it ended before its time.", "type": ["string", "null"]},
     })  # fmt: skip
     replayed = _closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
-    budget = _closed({"tapes": {"type": ["integer", "null"]}, "seconds": {"type": ["number", "null"]}})
+    nothing = {"type": "null"}
+    budget = [
+        _closed({"tapes": {**_COUNT, "minimum": 1}, "seconds": nothing}),
+        _closed({"tapes": nothing, "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS}}),
+    ]
     return {
         "$schema": DIALECT,
         "$id": f"urn:staleloc:matrix:{VERSION}",
@@ -61,10 +70,10 @@ def matrix_schema() -> Schema:
                 "format": {"const": FORMAT},
                 "version": {"const": VERSION},
                 "staleloc": {"description": "Version that measured it.", **_NAME},
-                "cores": {"description": "CPUs of the machine.", **_COUNT},
-                "seeds": _list(_COUNT, "Seeds of the hunts."),
-                "budget": {"description": "Of each hunt.", **budget},
-                "releases": _list(_NAME, "Targets, oldest release first."),
+                "cores": {"description": "CPUs of the machine.", **_COUNT, "minimum": 1},
+                "seeds": {**_set(_COUNT, "Seeds of the hunts."), "minItems": 1},
+                "budget": {"description": "Of each hunt: tapes, or seconds.", "anyOf": budget},
+                "releases": _set(_NAME, "Targets, oldest release first."),
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
                 "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
                 "hunts": _list(hunt, "One a target, level, features and seed."),

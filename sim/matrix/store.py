@@ -14,6 +14,8 @@ from staleloc.sim.keep import KeepError, write
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
 from staleloc.sim.matrix.record import order
 from staleloc.sim.matrix.schema import FORMAT, VERSION, matrix_schema
+from staleloc.sim.matrix.sound import flaw
+from staleloc.sim.scenarios import scenarios
 from staleloc.sim.scope import Scope
 
 __all__ = ["from_json", "load", "save", "to_json"]
@@ -57,11 +59,12 @@ def from_json(values: dict[str, Any]) -> Matrix:
 
 
 def save(matrix: Matrix, path: Path) -> None:
-    """Write the file in one step: whoever reads it finds the old one or the new one.
+    """Write the file, or the one that a link leads to, in one step: whoever reads it finds the old one or the new one.
 
     Raises:
         KeepError: it cannot be written.
     """
+    path = path.resolve()
     beside = path.with_name(f"{path.name}.new")
     write(beside, json.dumps(to_json(matrix), indent=1, ensure_ascii=True) + "\n")
     os.replace(beside, path)
@@ -71,10 +74,10 @@ def load(path: Path) -> Matrix:
     """The matrix of a file.
 
     Raises:
-        KeepError: it is not one.
+        KeepError: it is not one, or says what no run of this version can have measured.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
         jsonschema.validate(values, matrix_schema())
     except OSError as error:
         raise KeepError(f"{path} cannot be read ({error.strerror or error})") from None
@@ -84,7 +87,18 @@ def load(path: Path) -> Matrix:
         ) from None
     except (ValueError, RecursionError):
         raise KeepError(f"{path} is no matrix; give another path") from None
-    return from_json(values)
+    matrix = from_json(values)
+    wrong = flaw(matrix, {scenario.name for scenario in scenarios()})
+    if wrong is None and len(matrix.hunts) < len(values["hunts"]):
+        wrong = "a hunt is there twice"
+    if wrong is not None:
+        raise KeepError(f"{path} is no matrix that this version can have measured: {wrong}; give another path")
+    return matrix
+
+
+def _refused(constant: str) -> None:
+    """JSON has no infinities."""
+    raise ValueError(constant)
 
 
 def _hunt_to_json(key: HuntKey, hunt: Hunt) -> dict[str, Any]:

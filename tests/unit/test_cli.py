@@ -325,3 +325,11 @@ def test_a_matrix_that_can_not_be_made_is_refused(words: list[str], message: str
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_no_matrix_is_refused(tmp_path: Path, run: Run) -> None:
+    """However deep it is."""
+    (tmp_path / "m.json").write_text("[" * 100_000)
+    done = run("matrix", "--show", "--json", "m.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "staleloc: m.json is no matrix; give another path\n"

@@ -1,45 +1,27 @@
-"""The release matrix: what a cell says, what differs from the record, and how a run goes on where another ended."""
+"""The release matrix: what a cell says, what differs from the record, and which scenario a find looks like."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from staleloc.sim import schema as schemas
 from staleloc.sim.divergence import Divergence
-from staleloc.sim.keep import KeepError
-from staleloc.sim.matrix import html, markdown, measure, store, text
+from staleloc.sim.matrix import html, markdown, text
 from staleloc.sim.matrix.cells import Cell, cell_of, short
-from staleloc.sim.matrix.command import Asked, Outputs, run
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
-from staleloc.sim.matrix.hunt import drawn, looks_like, scope_of
+from staleloc.sim.matrix.hunt import looks_like, scope_of
 from staleloc.sim.matrix.record import alarms, claim, disagreement, order
-from staleloc.sim.matrix.schema import matrix_schema
 from staleloc.sim.matrix.wording import quiet_rows, quiet_total
-from staleloc.sim.progress import Progress
 from staleloc.sim.scenarios import Said, Scenario, scenarios
 from staleloc.sim.scope import Scope
-from staleloc.sim.targets.builtin import BuiltinEngine
 
 ALL = {scenario.name: scenario for scenario in scenarios()}
 
 PARTIAL = ALL["pr27779-partial-page-eviction"]
 
 OLD, NEW = "sglang==0.5.13", "sglang==0.5.14"
-
-SPOILT = """
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
-from staleloc.sim.targets import registry
-registry.open_target = lambda spec, mutant: load_builtin(MUTANTS["free-swa-clears-given-locs"])
-"""
-"""Makes the builtin target one that has the bug of PR 27779."""
 
 
 def matrix_of(replays: dict[str, dict[str, Replayed]], hunts: dict[HuntKey, Hunt] | None = None) -> Matrix:
@@ -260,193 +242,3 @@ def test_a_scenario_is_found_in_a_campaign_of_its_scope(scenario: Scenario) -> N
     known = [it for it in scenarios() if scope_of(it.tape) == scope_of(scenario.tape)]
     for words in scenario.shows or [""]:
         assert looks_like(scenario.tape, says(scenario.kind, words), known) == scenario
-
-
-class Hunting:
-    """Sessions on the builtin target, with hunts that play nothing.
-
-    Attributes:
-        done: the hunts that were asked for.
-        known: what their finds may look like.
-        fails: the seed of a hunt in which somebody presses Ctrl-C.
-    """
-
-    def __init__(self) -> None:
-        self.done: list[HuntKey] = []
-        self.known: list[list[Scenario]] = []
-        self.fails: int | None = None
-
-    def hunt(self, key: HuntKey, budget: Budget, known: Any, wanted: tuple[str, ...], over: Any) -> Hunt:
-        if key.seed == self.fails:
-            raise KeyboardInterrupt
-        self.done.append(key)
-        self.known.append(list(known))
-        return Hunt(wanted, drawn(key.scope.of(BuiltinEngine.profiles), key.seed), 0, 0.0, {})
-
-
-@pytest.fixture
-def hunting(monkeypatch: pytest.MonkeyPatch) -> Hunting:
-    fake = Hunting()
-    monkeypatch.setattr(measure, "hunt", fake.hunt)
-    return fake
-
-
-@pytest.fixture
-def diverging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tapes diverge wherever they are replayed."""
-    seen = {PARTIAL.name: Replayed("diverges")}
-    monkeypatch.setattr(measure, "replay_all", lambda player, known: dict(seen))
-
-
-def session_of(matrix: Matrix, save: Callable[[Matrix], None] = lambda matrix: None) -> measure.Session:
-    return measure.Session(matrix, [PARTIAL], save, Progress())
-
-
-def empty(tapes: int = 40, seeds: tuple[int, ...] = (0, 1)) -> Matrix:
-    return Matrix(seeds, Budget(tapes=tapes), 2, "0.1.0")
-
-
-def test_a_hunt_ends_when_all_that_diverges_was_seen(hostile: Callable[[str], Path]) -> None:
-    """And is the same each time but for the seconds; a clean target is played to the end of the budget."""
-    matrix, again, clean = empty(seeds=(0,)), empty(seeds=(0,)), empty(tapes=8, seeds=(0,))
-    session = session_of(clean)
-    session.replays(["builtin"])
-    session.hunts(1)
-    assert [(it.tapes, it.found, it.others) for it in clean.hunts.values()] == [(8, {}, ())]
-    hostile(SPOILT)
-    for one in (matrix, again):
-        session = session_of(one)
-        session.replays(["builtin"])
-        session.hunts(2)
-    assert matrix == again
-    assert matrix.replays["builtin"][PARTIAL.name].verdict == "diverges"
-    for done in matrix.hunts.values():
-        assert done.found[PARTIAL.name].tape == done.tapes - 1 < 39
-
-
-@pytest.mark.usefixtures("diverging")
-def test_a_run_does_only_what_is_missing(hunting: Hunting) -> None:
-    """A hunt is done again when the generator draws other tapes, other scenarios diverge or are known by other words,
-    or it ended early."""
-    matrix = empty(tapes=2, seeds=(0, 1, 2, 3))
-    saved: list[int] = []
-    session = session_of(matrix, lambda matrix: saved.append(len(matrix.hunts)))
-    session.replays(["builtin"])
-    session.hunts(1)
-    assert saved == [0, 1, 2, 3, 4]
-    keys = list(matrix.hunts)
-    matrix.hunts[keys[0]] = replace(matrix.hunts[keys[0]], drawn="other")
-    matrix.hunts[keys[1]] = replace(matrix.hunts[keys[1]], wanted=("other",))
-    matrix.hunts[keys[2]] = replace(matrix.hunts[keys[2]], note="it hung")
-    hunting.done.clear()
-    session.hunts(1)
-    assert hunting.done == keys[:3]
-    hunting.done.clear()
-    session.known = [replace(PARTIAL, shows=("something",))]
-    session.hunts(1)
-    assert hunting.done == keys
-
-
-def test_a_place_where_no_tape_diverges_is_hunted_once(hunting: Hunting) -> None:
-    """With the first seed, to see whether there is something new; and not again."""
-    matrix = empty(tapes=2, seeds=(3, 4))
-    session = session_of(matrix)
-    session.replays(["builtin"])
-    for _ in range(2):
-        session.hunts(1)
-    assert hunting.done == [HuntKey("builtin", Scope(), 3)]
-
-
-def test_places_where_no_tape_diverges_are_hunted_first_or_alone(hunting: Hunting) -> None:
-    """What is found there would be new. A find may look like whatever diverges on the release at the same level."""
-    engine, spec = ALL["pr36848-ack-takes-another-lock"], ALL["pr34924-window-never-evicted"]
-    matrix = empty(tapes=2)
-    session = measure.Session(matrix, [PARTIAL, engine, spec], lambda matrix: None, Progress())
-    session.replays(["builtin"])
-    matrix.replays["builtin"][engine.name] = matrix.replays["builtin"][PARTIAL.name] = Replayed("diverges")
-    quiet = HuntKey("builtin", scope_of(spec.tape), 0)
-    session.hunts(1, quiet_only=True)
-    assert hunting.done == [quiet]
-    assert hunting.known == [[spec, engine]]
-    matrix.hunts.clear()
-    session.hunts(1)
-    assert hunting.done[1:] == [
-        quiet,
-        *(HuntKey("builtin", scope, seed) for scope in (Scope(), scope_of(engine.tape)) for seed in (0, 1)),
-    ]
-    assert hunting.known[2:] == [[PARTIAL]] * 2 + [[engine]] * 2, "others only where they diverge"
-
-
-@pytest.mark.usefixtures("diverging")
-def test_an_interrupted_run_keeps_what_it_has(hunting: Hunting) -> None:
-    """The next one goes on from there."""
-    matrix = empty(tapes=2, seeds=(0, 1, 2))
-    session = session_of(matrix)
-    session.replays(["builtin"])
-    hunting.fails = 1
-    with pytest.raises(KeyboardInterrupt):
-        session.hunts(1)
-    hunting.fails = None
-    assert [key.seed for key in matrix.hunts] == [0]
-    hunting.done.clear()
-    session.hunts(1)
-    assert [key.seed for key in hunting.done] == [1, 2]
-
-
-@pytest.mark.usefixtures("hunting")
-def test_a_release_that_can_not_be_had_is_told() -> None:
-    """The others are measured all the same."""
-    matrix = empty(tapes=1, seeds=(0,))
-    session = session_of(matrix)
-    session.replays(["builtin", "builtin:nonsense"])
-    session.hunts(1)
-    assert matrix.releases == ["builtin"]
-    assert matrix.absent["builtin:nonsense"].startswith("builtin has no policy 'nonsense'")
-
-
-def test_a_file_holds_all_that_was_measured(small: Matrix, tmp_path: Path) -> None:
-    """It is valid under its schema, the published one is current, and the same bytes come out again."""
-    path = tmp_path / "matrix.json"
-    small.absent["sglang==9.9"] = "no such release"
-    small.hunts[HuntKey(OLD, Scope("engine", ("disagg",)), 1)] = replace(found(None), note="it hung")
-    store.save(small, path)
-    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), matrix_schema())
-    again = store.load(path)
-    assert again == small
-    first = path.read_bytes()
-    store.save(again, path)
-    assert path.read_bytes() == first
-    assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
-    published = Path(store.__file__).with_name("matrix.schema.json")
-    assert published.read_text(encoding="utf-8") == schemas.dumps(matrix_schema())
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[1", '{"format": "staleloc-tape"}', "\x00"])
-def test_a_file_that_is_no_matrix_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
-    """And it is left as it is."""
-    path = tmp_path / "matrix.json"
-    path.write_text(content)
-    with pytest.raises(KeepError, match=r"^\S+ is no matrix"):
-        run(Asked((), None, None), Outputs(path, None))
-    assert path.read_text() == content
-
-
-def test_another_budget_or_other_seeds_do_not_go_into_a_file(small: Matrix, tmp_path: Path) -> None:
-    """Cells of one table are measured alike."""
-    path = tmp_path / "matrix.json"
-    store.save(small, path)
-    for asked in (Asked((), (0, 1), None), Asked((), None, Budget(tapes=10))):
-        with pytest.raises(KeepError, match="was measured with another"):
-            run(asked, Outputs(path, None))
-    new, interrupted, _ = run(Asked((), (0, 1, 2), Budget(tapes=9), measure=False), Outputs(path, None))
-    assert (new, interrupted) == (False, False)
-
-
-def test_one_file_cannot_be_two_outputs_and_a_missing_one_cannot_be_shown(tmp_path: Path) -> None:
-    """The page would replace what was measured; and a slip of the pen is no empty table."""
-    path = tmp_path / "m.json"
-    asked = Asked((), None, None, measure=False)
-    with pytest.raises(KeepError, match="given twice"):
-        run(asked, Outputs(path, path))
-    with pytest.raises(KeepError, match="is not there"):
-        run(asked, Outputs(path, None))
