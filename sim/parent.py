@@ -8,7 +8,7 @@ import time
 
 __all__ = ["end_with_parent"]
 
-_INTERVAL = 0.5
+_INTERVAL = 0.25
 """Seconds between two looks."""
 
 
