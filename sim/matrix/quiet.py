@@ -81,7 +81,7 @@ def seen_there(matrix: Matrix, target: str, scope: Scope) -> str:
     hunt = hunted(matrix, target, scope)
     if hunt is None:
         return "?"
-    known = [name for name in sorted(hunt.found) if is_known(matrix, target, name)]
-    finds = known + [f"NEW: {what}" for _, what in news(matrix, target, hunt)]
+    known = ", ".join(name for name in sorted(hunt.found) if is_known(matrix, target, name))
+    finds = ([f"known: {known}"] if known else []) + [f"NEW: {what}" for _, what in news(matrix, target, hunt)]
     ended = [f"ended early: {hunt.note}"] if hunt.note is not None else []
     return f"{hunt.tapes:,} tapes, {'; '.join((finds or ['silent']) + ended)}"

@@ -12,6 +12,7 @@ from staleloc.sim.matrix import html, markdown, text
 from staleloc.sim.matrix.cells import Cell, cell_of, short
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
 from staleloc.sim.matrix.hunt import looks_like, scope_of
+from staleloc.sim.matrix.quiet import seen_there
 from staleloc.sim.matrix.record import alarms, claim, disagreement, order
 from staleloc.sim.matrix.wording import quiet_rows, quiet_total
 from staleloc.sim.scenarios import Said, Scenario, scenarios
@@ -114,9 +115,14 @@ def test_a_find_where_another_level_is_known_to_diverge_is_not_new(small: Matrix
     known = ALL["pr36848-ack-takes-another-lock"]
     spec = Scope("engine", ("spec",))
     small.hunts[HuntKey(OLD, spec, 0)] = replace(found(2, name=known.name), wanted=())
-    for verdict, new in (("diverges", 0), ("silent", 1)):
+    for verdict, new, told in (("diverges", 0, "known: "), ("silent", 1, "NEW: looks like ")):
         small.replays[OLD][known.name] = Replayed(verdict)
         assert len(alarms(small, [PARTIAL])) == new
+        assert seen_there(small, OLD, spec) == f"9 tapes, {told}{known.name}"
+    quiet = ALL["pr34924-window-never-evicted"]
+    small.replays[OLD] |= {known.name: Replayed("diverges"), quiet.name: Replayed("silent")}
+    [total] = quiet_total(small, [quiet])
+    assert total.endswith(": 9 tapes, nothing new; 1 of the hunts found a bug that is known there at another level.")
 
 
 def quiet_of(hunt: Hunt | None, known: Scenario = PARTIAL) -> str:
