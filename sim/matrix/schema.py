@@ -16,6 +16,7 @@ FORMAT = "staleloc-matrix"
 VERSION = 1
 
 _NAME: Schema = {"type": "string", "minLength": 1}
+_TARGET: Schema = {"type": "string", "pattern": "^(sglang(==|@)|builtin)"}
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TAPES}
 _SECONDS: Schema = {"type": "number", "minimum": 0, "maximum": 2 * MAX_SECONDS}
 
@@ -42,7 +43,7 @@ def matrix_schema() -> Schema:
     sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
     other = _closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
     hunt = _closed({
-        "target": _NAME,
+        "target": _TARGET,
         "level": {"enum": list(LEVELS)},
         "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
         "seed": _COUNT,
@@ -73,7 +74,7 @@ def matrix_schema() -> Schema:
                 "cores": {"description": "CPUs of the machine.", **_COUNT, "minimum": 1},
                 "seeds": {**_set(_COUNT, "Seeds of the hunts."), "minItems": 1},
                 "budget": {"description": "Of each hunt: tapes, or seconds.", "anyOf": budget},
-                "releases": _set(_NAME, "Targets, oldest release first."),
+                "releases": _set(_TARGET, "Targets, oldest release first."),
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
                 "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
                 "hunts": _list(hunt, "One a target, level, features and seed."),

@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 
+from staleloc.sim.jsontext import JsonError, parse
 from staleloc.sim.keep import KeepError, write
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
 from staleloc.sim.matrix.record import order
@@ -77,7 +78,7 @@ def load(path: Path) -> Matrix:
         KeepError: it is not one, or says what no run of this version can have measured.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+        values: Any = parse(path.read_text(encoding="utf-8"))
         jsonschema.validate(values, matrix_schema())
     except OSError as error:
         raise KeepError(f"{path} cannot be read ({error.strerror or error})") from None
@@ -85,6 +86,8 @@ def load(path: Path) -> Matrix:
         raise KeepError(
             f"{path} is no matrix: at {error.json_path}: {error.message[:100]}; give another path"
         ) from None
+    except JsonError as error:
+        raise KeepError(f"{path} is no matrix: {error}; or give another path") from None
     except (ValueError, RecursionError):
         raise KeepError(f"{path} is no matrix; give another path") from None
     matrix = from_json(values)
@@ -94,11 +97,6 @@ def load(path: Path) -> Matrix:
     if wrong is not None:
         raise KeepError(f"{path} is no matrix that this version can have measured: {wrong}; give another path")
     return matrix
-
-
-def _refused(constant: str) -> None:
-    """JSON has no infinities."""
-    raise ValueError(constant)
 
 
 def _hunt_to_json(key: HuntKey, hunt: Hunt) -> dict[str, Any]:
