@@ -12,16 +12,16 @@ _INTERVAL = 0.25
 """Seconds between two looks."""
 
 
-def end_with_parent(parent: int | None = None) -> None:
+def end_with_parent(parent: int) -> None:
     """End this process within a second when its parent is gone, even in the middle of an engine's call that does not
     come back.
 
     To be called before anything that takes long.
 
     Args:
-        parent: its process id, if the caller knows it: it may be gone already.
+        parent: its process id, as it knows it itself: it may be gone by now.
     """
-    threading.Thread(target=_watch, args=(os.getppid() if parent is None else parent,), daemon=True).start()
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

@@ -149,10 +149,11 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, 
         DeclaredError: a function of the user's file fails.
     """
     out, into = os.pipe()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
         os.close(out)
-        end_with_parent()
+        end_with_parent(parent)
         try:
             result = work()
         except DeclaredError as error:
