@@ -1,7 +1,7 @@
-"""What a request on an idle decode node takes of the prefix tree, what it locks, and what room is left for the rest."""
+"""How many tokens of the prefix tree a request on a decode node takes, and how many it locks."""
 
 from array import array
-from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import sglang.srt.disaggregation.decode as decode
 import torch
@@ -9,51 +9,23 @@ from sglang.srt.managers.schedule_batch import Req
 from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_prefix_cache import InsertParams
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.radix_cache import RadixKey
 from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 from sglang.srt.mem_cache.unified_radix_cache import ComponentType, UnifiedRadixCache
 
-PAGE, WINDOW, SLOTS, PROMPT = 16, 15, 48, 33
+PAGE, WINDOW, CACHED, PROMPT = 16, 15, 48, 33
 
-SIZES = {"size": SLOTS, "size_swa": SLOTS, "page_size": PAGE, "dtype": torch.float32, "device": "cpu"}
-pool = SWAKVPool(head_num=1, head_dim=1, full_attention_layer_ids=[0], swa_attention_layer_ids=[1], **SIZES)
-allocator = SWATokenToKVPoolAllocator(kvcache=pool, need_sort=False, **SIZES)
-tree = UnifiedRadixCache(
-    CacheInitParams(
-        disable=False,
-        req_to_token_pool=ReqToTokenPool(1, SLOTS, "cpu", False),
-        token_to_kv_pool_allocator=allocator,
-        page_size=PAGE,
-        sliding_window_size=WINDOW,
-        tree_components=(ComponentType.FULL, ComponentType.SWA),
-    )
-)
-none, all_of_it = torch.tensor([0]), torch.tensor([SLOTS])
-locs = allocator.alloc_extend(none, none, all_of_it, all_of_it, none - 1, SLOTS)
-tree.insert(InsertParams(key=RadixKey(array("q", [1] * SLOTS)), value=locs))  # the node is idle: all is the tree's
+decode.get_disagg = MagicMock()  # every setting is on; asked for is that of the radix cache
+translate = {"translate_loc_from_full_to_swa": torch.clone, "translate_swa_indices_for_transfer": torch.clone}
+allocator = MagicMock(SWATokenToKVPoolAllocator, device="cpu", page_size=PAGE, swa_req_ring=False, **translate)
+parts = {"sliding_window_size": WINDOW, "tree_components": (ComponentType.FULL, ComponentType.SWA)}
+tree = UnifiedRadixCache(CacheInitParams(False, MagicMock(), allocator, PAGE, **parts))
+tree.insert(InsertParams(key=RadixKey(array("q", [1] * CACHED)), value=torch.arange(PAGE, PAGE + CACHED)))
 
-settings = SimpleNamespace(disaggregation_decode_enable_radix_cache=True)
-decode.get_disagg = lambda: settings
-
-
-class Queue(decode.DecodePreallocQueue):
-    def __init__(self, **attributes):
-        vars(self).update(attributes)
-
-
-queue = Queue(
-    scheduler=SimpleNamespace(sliding_window_size=WINDOW, enable_decode_hicache=False, server_args=settings),
-    tree_cache=tree,
-    token_to_kv_pool=pool,
-    token_to_kv_pool_allocator=allocator,
-)
-sampling = SimpleNamespace(custom_params=None, max_new_tokens=1, ignore_eos=True, stop_strs=(), stop_regex_strs=())
-request = Req("r", "", array("q", [1] * PROMPT), sampling)
-queue._match_prefix_and_lock(request)
-prefix = PROMPT - queue._swa_tail_len(PROMPT)
-needed = -(-PROMPT // PAGE) * PAGE - prefix
-room = allocator.full_available_size() + tree.full_evictable_size()
-print(
-    f"prefix that is taken: {prefix}, locked: {tree.full_protected_size()}; the request needs {needed}, and has {room}"
-)
+queue = object.__new__(decode.DecodePreallocQueue)
+queue.scheduler, queue.tree_cache = MagicMock(sliding_window_size=WINDOW, enable_decode_hicache=False), tree
+queue.token_to_kv_pool, queue.token_to_kv_pool_allocator = MagicMock(SWAKVPool), allocator
+queue._match_prefix_and_lock(Req("r", "", array("q", [1] * PROMPT), MagicMock()))
+taken, locked = PROMPT - queue._swa_tail_len(PROMPT), tree.full_protected_size()
+print(f"tokens of the tree that are taken: {taken}; that are locked: expected {taken}, got {locked}")
+raise SystemExit(locked != taken)

@@ -1,54 +1,27 @@
-"""How often an eviction of SWA slots under write_back tries the same leaf, with room on the host and without."""
+"""How often an eviction of SWA slots under write_back tries a leaf for which the host has no room."""
 
-from types import SimpleNamespace
+from contextlib import suppress
+from types import MethodType
+from unittest.mock import MagicMock
 
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 from sglang.srt.mem_cache.unified_cache_components import ComponentType
 from sglang.srt.mem_cache.unified_cache_components.swa_component import SWAComponent
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedLRUList, UnifiedRadixCache, UnifiedTreeNode
 
-KINDS = (ComponentType.FULL, ComponentType.SWA)
+SWA, KINDS = ComponentType.SWA, (ComponentType.FULL, ComponentType.SWA)
 
+leaf = UnifiedTreeNode(KINDS)  # the only leaf: 4 SWA slots that nobody locks, no copy on the host
+leaf.component_data[SWA].value = range(4)
+lru = UnifiedLRUList(SWA, KINDS)
+lru.insert_mru(leaf)
 
-class Ended(Exception):
-    pass
-
-
-def tries(host_has_room):
-    backups = []
-    lru = UnifiedLRUList(ComponentType.SWA, KINDS)
-    leaf = UnifiedTreeNode(KINDS)  # the only leaf: 4 SWA slots that nobody locks, no copy on the host
-    leaf.component_data[ComponentType.SWA].value = range(4)
-    lru.insert_mru(leaf)
-
-    def write_backup(node, write_back):
-        backups.append(node)
-        if len(backups) == 1000:
-            raise Ended
-        return 4 if host_has_room else 0
-
-    def demote(node, tracker):
-        lru.remove_node(node)
-        tracker[ComponentType.SWA] += 4
-
-    cache = SimpleNamespace(
-        lru_lists={ComponentType.SWA: lru},
-        evictable_device_leaves={leaf},
-        cache_controller=SimpleNamespace(write_policy="write_back"),
-        write_backup=write_backup,
-        writing_check=lambda write_back: None,
-        _is_device_leaf=lambda node: True,
-        _evict_to_host=demote,
-    )
-    cache._evict_device_leaf = lambda node, tracker: UnifiedRadixCache._evict_device_leaf(cache, node, tracker)
-    component = SimpleNamespace(component_type=ComponentType.SWA, cache=cache)
-    tracker = dict.fromkeys(KINDS, 0)
-    try:
-        SWAComponent.drive_eviction(component, EvictParams(num_tokens=0, swa_num_tokens=4), tracker)
-    except Ended:
-        return "still trying the same leaf after 1000 backups"
-    return f"{tracker[ComponentType.SWA]} SWA tokens evicted after {len(backups)} backup"
-
-
-print("room on the host:   ", tries(True))
-print("no room on the host:", tries(False))
+backup = MagicMock(side_effect=[0] * 999)  # 0: there is no room; StopIteration after that
+cache = MagicMock(lru_lists={SWA: lru}, evictable_device_leaves={leaf}, write_backup=backup)
+cache.cache_controller.write_policy = "write_back"
+cache._evict_device_leaf = MethodType(UnifiedRadixCache._evict_device_leaf, cache)
+component = MagicMock(component_type=SWA, cache=cache)
+with suppress(StopIteration):
+    SWAComponent.drive_eviction(component, EvictParams(num_tokens=0, swa_num_tokens=4), dict.fromkeys(KINDS, 0))
+print(f"backups of the same leaf until the script ends it: expected 1, got {backup.call_count}")
+raise SystemExit(backup.call_count > 1)

@@ -2,16 +2,38 @@
 
 A script needs SGLang and torch, nothing of ours. Here the release comes from its wheel as the harness imports it, with
 stand-ins for GPU kernels and for what is around the KV cache.
+
+Exit codes, the first two as the script itself has them: 0 the bug does not show, 1 it shows, 2 it cannot be told, and
+one line says why: no such release, or one that the script does not fit.
 """
 
 from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 
+from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.fetch import resolve
 from staleloc.sim.targets.sglang.target import load
 
+
+def run(version: str, script: str) -> str:
+    """Run the script, which ends with its exit code; otherwise, why it could not."""
+    if not Path(script).is_file():
+        return f"there is no file {script}"
+    try:
+        load(resolve(f"sglang=={version}"))
+    except TargetError as error:
+        return str(error)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except Exception as error:  # whatever it is that a release has in another way
+        return f"{script} does not fit sglang {version}: {type(error).__name__}: {error}"
+    return f"{script} did not say whether the bug shows"
+
+
 if __name__ == "__main__":
-    load(resolve(f"sglang=={sys.argv[1]}"))
-    runpy.run_path(sys.argv[2], run_name="__main__")
+    why = run(*sys.argv[1:]) if len(sys.argv) == 3 else "usage: python docs/reports/run.py VERSION SCRIPT"
+    print(f"run.py: {why}", file=sys.stderr)
+    raise SystemExit(2)

@@ -1,30 +1,28 @@
-"""From which token on a decode node allocates SWA slots of a prompt, and from which on the sender is to write them."""
+"""A prompt on a decode node: the first token whose SWA slot is allocated, and the first that the sender writes."""
 
-from types import CellType, FunctionType, SimpleNamespace
+from types import CellType, FunctionType
+from unittest.mock import MagicMock
 
 import sglang.srt.disaggregation.decode as decode
 import torch
+from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 
-PAGE, WINDOW = 4, 4
+LENGTH, PAGE, WINDOW = 8, 4, 4
 
-settings = SimpleNamespace(disaggregation_decode_enable_radix_cache=True)
-decode.get_disagg = lambda: settings
-allocator = SimpleNamespace(page_size=PAGE)
-allocator.translate_swa_indices_for_transfer = allocator.translate_loc_from_full_to_swa = lambda locs: locs
-queue = SimpleNamespace(
-    scheduler=SimpleNamespace(sliding_window_size=WINDOW, server_args=settings),
-    token_to_kv_pool_allocator=allocator,
-    req_to_token_pool=SimpleNamespace(req_to_token=torch.arange(64)[None]),  # token i has loc i
-    _uses_swa_tail_prealloc=lambda: True,
-)
-queue._swa_tail_len = lambda length: decode.DecodePreallocQueue._swa_tail_len(queue, length)
-request = SimpleNamespace(req=SimpleNamespace(req_pool_idx=0, kv=SimpleNamespace(req_pool_idx=0)))
+decode.get_disagg = MagicMock()  # every setting is on; asked for is that of the radix cache
+queue = object.__new__(decode.DecodePreallocQueue)
+queue.scheduler, queue.token_to_kv_pool = MagicMock(sliding_window_size=WINDOW), MagicMock(SWAKVPool)
+translate = {"translate_loc_from_full_to_swa": torch.clone, "translate_swa_indices_for_transfer": torch.clone}
+queue.token_to_kv_pool_allocator = MagicMock(page_size=PAGE, **translate)
+queue.req_to_token_pool = MagicMock(req_to_token=torch.arange(LENGTH)[None])  # token i has slot i in both pools
 
-consts = decode.DecodePreallocQueue.pop_preallocated.__code__.co_consts
-payload = next(it for it in consts if getattr(it, "co_name", "") == "_swa_payload")
-for length in range(8, 17):  # of a prompt, of which nothing is cached
-    names = {"self": queue, "decode_req": request, "page_size": PAGE, "seq_len": length, "total_prefix_len": 0}
-    pages = FunctionType(payload, vars(decode), closure=tuple(CellType(names[it]) for it in payload.co_freevars))()
-    allocated, sent = length - queue._swa_tail_len(length), int(pages[0]) * PAGE
-    lost = f"   <- {sent - allocated} tokens that nobody writes" if sent > allocated else ""
-    print(f"{length:2} tokens: SWA slots from token {allocated} on, sent from token {sent} on{lost}")
+# _swa_payload is a function inside pop_preallocated; these are the names that it finds there
+request = MagicMock(**{"req.kv.req_pool_idx": 0})
+names = {"self": queue, "decode_req": request, "page_size": PAGE, "seq_len": LENGTH, "total_prefix_len": 0}
+inside = decode.DecodePreallocQueue.pop_preallocated.__code__.co_consts
+code = next(it for it in inside if getattr(it, "co_name", "") == "_swa_payload")
+pages = FunctionType(code, vars(decode), closure=tuple(CellType(names[it]) for it in code.co_freevars))()
+
+allocated, sent = LENGTH - queue._swa_tail_len(LENGTH), int(pages[0]) * PAGE
+print(f"SWA slots are allocated from token {allocated} on; the sender writes from: expected {allocated}, got {sent}")
+raise SystemExit(sent != allocated)

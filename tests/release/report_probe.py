@@ -32,7 +32,10 @@ def main(spec: str, path: str, edits: dict[str, list[str]]) -> None:
     target = load(resolve(spec), transform if edits else None)
     known = find_scenario(path)
     if known is None:
-        runpy.run_path(path, run_name="__main__")
+        try:
+            runpy.run_path(path, run_name="__main__")
+        finally:
+            assert made == set(edits)
     else:
         tape, _ = adapt(known.tape, target.profiles)
         found = play_tape(tape, target, profile_of(tape.config, target.profiles)).divergence
