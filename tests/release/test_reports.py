@@ -1,4 +1,5 @@
-"""Draft reports: each script shows its bug on a release that has it, in its report's words, and none on one without it, or on the same one with the fix that the report suggests. STALELOC_LONG=1 runs them on more releases."""
+"""Draft reports: each script shows its bug on a release that has it, in its report's words, and none on one without it,
+or on the same one with the fix that the report suggests. STALELOC_LONG=1 runs them on more releases."""
 
 from __future__ import annotations
 
