@@ -49,6 +49,16 @@ MISSED = [
         "leak",
     ),
     (
+        "two-backups-into-one-host-row",
+        "SWAComponent._evict_device_next_node: self.tree_core.enable_hicache and self.tree_core.is_write_back "
+        "and self.tree_core.has_swa_host_pool and (cd.host_value is None) "
+        "and (x.component_data[BASE_COMPONENT_TYPE].value is not None) for "
+        "self.tree_core.enable_hicache and self.tree_core.is_write_back and self.tree_core.has_swa_host_pool "
+        "and (cd.host_value is None) and (not x.backuped) "
+        "and (x.component_data[BASE_COMPONENT_TYPE].value is not None)",
+        "crash",
+    ),
+    (
         "early-lock-release-over-several-nodes",
         "SWAComponent.release_window_lock: swa_uuid_for_lock for "
         "swa_uuid_for_lock and cd.metadata.get('uuid') == swa_uuid_for_lock",

@@ -96,6 +96,9 @@ class HostTiers:
     ) -> None:
         if len(src_indices) % page_size:
             raise ValueError(f"{len(src_indices)} rows are not whole pages of {page_size}")
+        if len(set(dst_indices.tolist())) < len(dst_indices):
+            # Copies of one submission are merged, and their rows are copied in no order.
+            raise ValueError("a copy writes a row twice")
         if src_layers:  # a model may have no layer of one kind
             self.device.copy(src_layers, dst_layers, src_indices, dst_indices)
 
