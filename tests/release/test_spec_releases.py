@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from staleloc.sim.campaign import Budget, Campaign
+from staleloc.sim.choices import seeded
+from staleloc.sim.judge import Player
+from staleloc.sim.levels import generate_tape
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
@@ -45,6 +48,7 @@ def test_rules_are_read_off_each_release(probe: Probe, version: str) -> None:
 
 
 SHIPPED: dict[str, dict[str, tuple[str, str]]] = {
+    "sglang==0.5.11": {"PR 24779, a key of pairs short of a page": ("crash", "crash")},
     "sglang==0.5.12": {
         "PR 27779, surplus on a page that is freed in part": ("wrong-mapping", "leftovers"),
         "PR 29352, recovery takes running slots": ("use-after-free", "owners"),
@@ -71,6 +75,15 @@ def test_releases_without_known_bugs_are_silent(target: str, available: Callable
     """The same campaign finds nothing."""
     available(target)
     assert Campaign(target, 0, Budget(tapes=96), workers=2, scope=SPEC).run().found == []
+
+
+def test_a_tree_of_the_oldest_release_is_moved_as_a_whole(available: Callable[[str], Release]) -> None:
+    """Under V2, where nobody calls what moves it: handed all that was accepted, it leaves no row behind."""
+    available("sglang==0.5.11")
+    with Player("sglang==0.5.11") as player:
+        tape = generate_tape(seeded(4, 17), SPEC.of(player.profiles))
+        assert (tape.config.spec_version, tape.config.spec_topk > 1) == ("v2", True)
+        assert player.play(tape) is None
 
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.features) == ("sglang", ("spec",))]

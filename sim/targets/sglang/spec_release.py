@@ -168,7 +168,7 @@ class SpecRelease:
         owner = self._worker_v2.EAGLEWorkerV2
         move = getattr(owner, "move_accept_tokens_to_target_kvcache", None)
         move = move or owner.move_accepted_tokens_to_target_kvcache
-        # Nobody calls it up to 0.5.12.post1, whose servers send trees to V1. 0.5.11's takes accepted nodes, the bonus too.
+        # Up to 0.5.12.post1 nobody calls it: servers send trees to V1. 0.5.11's counts the bonus among the accepted.
         bonus = 0 if "num_accepted_drafts" in inspect.signature(move).parameters else 1
         move(worker, batch, accepted, counts - bonus)
 
