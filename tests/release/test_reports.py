@@ -48,11 +48,34 @@ TRIED_ONCE = {
 }
 """An eviction ends at a leaf with which nothing was done."""
 
+INSERTED_PATH = {
+    "sglang.srt.mem_cache.unified_radix_cache": [
+        "new_last_node = match_result.last_device_node\n"
+        "        new_indices = self.path_device_indices(new_last_node)\n"
+        "        new_prefix_len = result.prefix_len\n"
+        "        assert",
+        "new_last_node = result.last_device_node\n"
+        "        new_indices = self.path_device_indices(new_last_node)\n"
+        "        new_prefix_len = result.prefix_len\n"
+        "        assert",
+    ]
+}
+"""What was inserted is not matched again."""
+
+NO_BRANCH = {
+    "sglang.srt.mem_cache.unified_cache.components.swa": [
+        "branching_seqlen = req.swa_branching_seqlen",
+        "branching_seqlen = None if is_finished else req.swa_branching_seqlen",
+    ]
+}
+"""A request that has ended branches nowhere."""
+
 SHOWN = {
     "unsent-page-before-the-window": ["0.5.19", "0.5.23"],
     "unsent-rows-before-the-window": ["0.5.19", "0.5.23"],
     "pr29662-evicts-full-tokens-only": ["0.5.19", "0.5.23"],
     "unsent-window-of-a-pair-key": ["0.5.22"],
+    "unsent-branch-of-an-aborted-request": ["0.5.22"],
     "pr27770-lock-beyond-the-prefix": ["0.5.19", "0.5.21"],
     "unsent-freed-before-the-move": ["0.5.11", "0.5.12.post1"],
     "pr28614-write-back-without-room": ["0.5.15", "0.5.16"],
@@ -76,6 +99,7 @@ QUIET: dict[str, tuple[str, dict[str, list[str]]]] = {
     "pr29662-evicts-full-tokens-only": ("0.5.23", BOTH_POOLS),
     "pr29662-evicts-full-tokens-only-end-to-end": ("0.5.23", BOTH_POOLS),
     "unsent-window-of-a-pair-key": ("0.5.23", {}),
+    "unsent-branch-of-an-aborted-request": ("0.5.23", {}),
     "pr27770-lock-beyond-the-prefix": ("0.5.22", {}),
     "pr27770-lock-beyond-the-prefix-end-to-end": ("0.5.22", {}),
     "pr28614-write-back-without-room": ("0.5.16", TRIED_ONCE),
@@ -162,6 +186,17 @@ def test_a_resume_comes_to_the_unsent_page_when_all_is_sent(available: Callable[
         _, text = probed(f"sglang=={version}", "unsent-page-after-a-resume", edits)
         assert re.fullmatch(lost, text)
     assert probed(f"sglang=={version}", "unsent-page-before-the-window", WHOLE_TAIL) == (0, "silent")
+
+
+@pytest.mark.parametrize("edits", [INSERTED_PATH, NO_BRANCH], ids=["inserted-path", "no-branch"])
+def test_either_change_keeps_an_aborted_request_from_its_branch(
+    available: Callable[[str], Release], edits: dict[str, list[str]]
+) -> None:
+    """Each alone, in the release that has the bug: the script and the whole path are quiet."""
+    available("sglang==0.5.22")
+    name = "unsent-branch-of-an-aborted-request"
+    assert probed("sglang==0.5.22", str(REPORTS / f"{name}.py"), edits)[0] == 0
+    assert probed("sglang==0.5.22", name, edits) == (0, "silent")
 
 
 @pytest.mark.parametrize("name", SHOWN)
