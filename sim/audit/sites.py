@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -164,6 +165,11 @@ class _Ways:
             todo += [(it, depth + 1) for it in callers]
         return tuple(sorted(guards, key=lambda it: (it.cache, it.spot))), tuple(sorted(bare))
 
+    @staticmethod
+    def _statements(function: Function) -> set[tuple[int, int]]:
+        """Where its calls stand that are statements: what they give back is not used, so they can go."""
+        return {(it.lineno, it.col_offset) for it in ast.walk(function.node) if isinstance(it, ast.Expr)}
+
     def _dropped_in(self, function: Function, depth: int = 0) -> dict[str, Spot]:
         """Caches that a function drops, by itself or by calls, and the statement of its own that does."""
         if function not in self._known:
@@ -172,6 +178,7 @@ class _Ways:
                 for callee, spot in self._calls[function]:
                     if callee in self._changing:
                         continue  # an eviction, for instance, drops what it takes: it is no invalidation
-                    for cache in self._dropped_in(callee, depth + 1):
-                        self._known[function].setdefault(cache, spot)
+                    alone = (spot.line, spot.column) in self._statements(function)
+                    for cache, inner in self._dropped_in(callee, depth + 1).items():
+                        self._known[function].setdefault(cache, spot if alone else inner)
         return self._known[function]

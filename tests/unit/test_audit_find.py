@@ -325,6 +325,27 @@ def test_guards_are_found_on_the_way_to_a_site():
     assert site.open == ("Allocator.compact",)
 
 
+def test_a_call_whose_result_is_used_is_no_invalidation_that_could_go():
+    """The statement that drops something inside it is."""
+    source = """
+    class Allocator:
+        def __init__(self, pool: Pool):
+            self.pool = pool
+            self.full_to_swa_index_mapping = pool.full_to_swa_index_mapping
+
+        def _forget(self):
+            self.pool.invalidate()
+            return 1
+
+        def alloc(self, locs, slots):
+            self.full_to_swa_index_mapping[locs] = slots
+            forgotten = self._forget()
+            return forgotten
+    """
+    site = next(it for it in found(POOL, source).sites if it.spot.function == "Allocator.alloc")
+    assert [(it.spot.function, it.spot.text) for it in site.guards] == [("Allocator._forget", "self.pool.invalidate()")]
+
+
 def test_what_changes_the_mapping_itself_is_no_invalidation():
     """An eviction on the way to a site drops what it takes, and guards nothing."""
     source = """
