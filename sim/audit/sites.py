@@ -175,10 +175,11 @@ class _Ways:
         if function not in self._known:
             self._known[function] = dict(self._drops[function])
             if depth < _DEPTH:
+                statements = self._statements(function)
                 for callee, spot in self._calls[function]:
                     if callee in self._changing:
                         continue  # an eviction, for instance, drops what it takes: it is no invalidation
-                    alone = (spot.line, spot.column) in self._statements(function)
+                    alone = (spot.line, spot.column) in statements
                     for cache, inner in self._dropped_in(callee, depth + 1).items():
                         self._known[function].setdefault(cache, spot if alone else inner)
         return self._known[function]
