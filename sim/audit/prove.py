@@ -33,9 +33,9 @@ class Proof:
     """What came of taking a guard away.
 
     Attributes:
-        outcome: ``"killed"`` (a tape diverges), ``"survived"``, ``"never needed"`` (no tape came there, or asked again
-            for what it dropped), ``"not made"`` (the source does not run without it, or its module is not loaded) or
-            ``"failed"``.
+        outcome: ``"killed"`` (a tape diverges), ``"otherwise"`` (without an invalidation a tape diverges, but serves no
+            answer from before), ``"survived"``, ``"never needed"`` (no tape came there, or asked again for what it
+            dropped), ``"not made"`` (the source does not run without it, or its module is not loaded) or ``"failed"``.
         tapes: how many were played.
         seconds: of processor time.
         events: kinds of the events of a tape that shows it.

@@ -71,6 +71,7 @@ class _Trial:
         """Play until a tape shows the change, or the budget is spent."""
         self._patch.put_in()
         tapes = 0
+        otherwise: dict[str, Any] = {}
         for number, index, is_new in self._tapes():
             if self._job["seconds"] is not None and self._seconds() > self._job["seconds"]:
                 break
@@ -84,17 +85,16 @@ class _Trial:
                 spent = {"tapes": tapes, "seconds": self._seconds()}
                 return {"outcome": _lost(self._change), "why": said(error), **spent}
             divergence = verdict.divergence
-            if divergence is not None and self._tells(divergence) and (not is_new or self._is_silent(tape, number)):
-                return {
-                    "outcome": "killed",
-                    "tapes": tapes,
-                    "seconds": self._seconds(),
-                    "scope": number,
-                    "tape": index,
-                    "divergence": divergence_to_json(divergence),
-                    "events": self._events(tape, number, divergence),
-                }
-        return {"outcome": "survived" if tapes else "never needed", "tapes": tapes, "seconds": self._seconds()}
+            if divergence is None or (is_new and not self._is_silent(tape, number)):
+                continue
+            shown = {"scope": number, "tape": index, "divergence": divergence_to_json(divergence)}
+            if self._tells(divergence):
+                events = self._events(tape, number, divergence)
+                return {"outcome": "killed", "tapes": tapes, "seconds": self._seconds(), **shown, "events": events}
+            events = [it.kind for it in tape.events[: divergence.event + 1]]
+            otherwise = otherwise or {"outcome": "otherwise", **shown, "events": events}
+        outcome = "survived" if tapes else "never needed"
+        return {"outcome": outcome, "tapes": tapes, "seconds": self._seconds(), **otherwise}
 
     def _seconds(self) -> float:
         return time.process_time() - self._started

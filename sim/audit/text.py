@@ -115,6 +115,8 @@ def _outcome(tried: Tried) -> str:
     if reason is not None and tried.stands in ("known", "not driven"):
         return f"{tried.stands}: {reason.why}"
     kind = proof.divergence.kind if proof.divergence else proof.why
+    if proof.outcome == "otherwise":
+        return f"killed by {kind}, and by no answer from before in {proof.tapes} tapes"
     return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
 
 

@@ -17,8 +17,8 @@ __all__ = ["LEFT_ALONE", "Audit", "Row", "Standing", "Tried", "Verdict", "rows_o
 Verdict = Literal["safe", "unguarded", "unproven"]
 
 Standing = Literal["killed", "known", "not driven", "unnoticed", "untried"]
-"""What became of a guard that was to be taken away: a tape missed it; none can; it takes something that no target here
-has; none did; or no tape came to it, or the source does not run without it."""
+"""What became of a guard that was to be taken away: a tape missed it, in whatever way; none can; it takes something
+that no target here has; none did; or no tape came to it, or the source does not run without it."""
 
 LEFT_ALONE = "its invalidations were left alone"
 """Why a site is unproven that the user did not ask about."""
@@ -105,7 +105,7 @@ def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) 
     """Guards, what came of taking each away, and what that says."""
     guards = []
     for change, proof in zip(changes, proofs, strict=True):
-        reason = reasons.of(change, proof.outcome in ("killed", "survived"))
+        reason = reasons.of(change, proof.outcome in ("killed", "otherwise", "survived"))
         if reason is None or reasons.is_its_own:
             guards.append(Tried(change, proof, reason, _standing(proof, reason)))
         else:
@@ -117,7 +117,7 @@ def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) 
 
 def _standing(proof: Proof, reason: Reason | None) -> Standing:
     """What the outcome says of a guard, with what is known of it."""
-    if proof.outcome == "killed":
+    if proof.outcome in ("killed", "otherwise"):
         return "killed"
     if reason is not None and reason.sort == "not driven":
         return "not driven"
@@ -138,7 +138,7 @@ def rows_of(found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[
 def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> Row:
     site = found.sites[number]
     here = [it for it in guards if number in it.change.sites]
-    mine = [it for it in here if it.proof.outcome in ("killed", "survived")]
+    mine = [it for it in here if it.stands == "killed" or it.proof.outcome == "survived"]
     drops = [it for it in here if it.change.kind == "invalidation"]
     diverged = _soonest(number, reach)
     verdict: Verdict = "unguarded"
@@ -174,7 +174,7 @@ def _soonest(number: int, reach: Reach) -> tuple[Diverged, ...]:
 
 def _shortest(guards: Sequence[Tried]) -> Proof | None:
     """Of the guards that a tape missed the one that it takes the fewest events to miss."""
-    proofs = [it.proof for it in guards if it.stands == "killed" and it.proof.events]
+    proofs = [it.proof for it in guards if it.proof.outcome == "killed" and it.proof.events]
     return min(proofs, key=lambda it: len(it.events), default=None)
 
 
@@ -215,6 +215,8 @@ def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, dro
         return f"{site.open[0]} leads to it and drops nothing"
     for it in drops:
         name = f"{it.change.name} (line {it.change.line})"
+        if it.proof.outcome == "otherwise":
+            return f"{name}: without it tapes diverge, and none by an answer from before"
         if it.stands == "unnoticed":
             return f"{name}: {it.proof.tapes} tapes did not notice"
         if it.stands not in ("killed", "known"):

@@ -78,6 +78,7 @@ def test_a_guard_that_is_missed_makes_a_site_safe():
         (GUARDED, {}, "never needed", "no tape asked again for what it dropped"),
         (GUARDED, {}, "not made", "the statement cannot be taken away"),
         (GUARDED, {}, "failed", "the changed target could not be loaded"),
+        (GUARDED, {}, "otherwise", "without it tapes diverge, and none by an answer from before"),
         (BARE, {}, "killed", "nothing on its way drops an answer; none of 9 tapes shows one that outlived it"),
     ],
 )
@@ -171,15 +172,17 @@ def test_the_records_are_json_and_name_every_site():
         ("never needed", "not driven", "not driven"),
         ("never needed", "gap", "untried"),
         ("killed", "equivalent", "killed"),
+        ("otherwise", "gap", "killed"),
     ],
 )
 def test_what_is_known_of_a_guard_decides_how_it_stands(outcome, sort, stands):
     """A reason on file explains what was seen, and is stale if a tape shows that it is not so."""
     reasons = Reasons("it", True, [{"guard": CHANGES[0].name, "is": sort, "why": "the reason"}])
     (it,) = tried(CHANGES, [Proof(outcome, 4)], reasons)
-    assert (it.stands, it.is_stale) == (stands, outcome == "killed")
+    missed = outcome in ("killed", "otherwise")
+    assert (it.stands, it.is_stale) == (stands, missed)
     (it,) = tried(CHANGES, [Proof(outcome, 4)], Reasons("a release", False, [vars_of(reasons)]))
-    assert it.stands == ("killed" if outcome == "killed" else "unnoticed" if outcome == "survived" else "untried")
+    assert it.stands == ("killed" if missed else "unnoticed" if outcome == "survived" else "untried")
     assert not it.is_stale
     assert it.reason is None or it.reason.why == "of a release is known: the reason"
 
