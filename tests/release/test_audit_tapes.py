@@ -59,6 +59,11 @@ MISSED = [
         "crash",
     ),
     (
+        "lock-of-more-than-a-window",
+        "SWAComponent.acquire_component_lock: cur != root for cur != root and covered < sliding_window_size",
+        "leak",
+    ),
+    (
         "early-lock-release-over-several-nodes",
         "SWAComponent.release_window_lock: swa_uuid_for_lock for "
         "swa_uuid_for_lock and cd.metadata.get('uuid') == swa_uuid_for_lock",

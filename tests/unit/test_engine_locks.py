@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from staleloc.models.config import Config
 from staleloc.models.radix import place, wanted_locks
 from staleloc.sim.engine.drive import drive_engine
 from staleloc.sim.engine.events import Admit, Arrive, Checkpoint, Evict, Finish, Prefill, TransferDone
+from staleloc.sim.events import Event
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import NodeView
@@ -51,6 +54,44 @@ def test_locks_that_cannot_be_seen_are_not_judged() -> None:
     unseen = Loose()
     unseen.shown = -1
     assert drive_engine(TAPE, unseen).divergence is None
+
+
+class Greedy(BuiltinEngine):
+    """Shows an SWA lock for each full one: all of a path is locked, and not its window alone."""
+
+    def raw_tree(self) -> list[NodeView]:
+        """The tree with other numbers."""
+        return [replace(node, swa_locks=node.full_locks) for node in super().raw_tree()]
+
+
+CHUNKS = (Arrive(0, (1, 1, 2, 2, 1)), Admit(0), Prefill(0, 2), Checkpoint(0), Prefill(0, 2), Checkpoint(0))
+
+
+def test_a_lock_that_reaches_beyond_its_window_is_a_leak() -> None:
+    """The first node ends where the window of two tokens begins."""
+    divergence = drive_engine(Tape(CONFIG, CHUNKS), Greedy()).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.check, divergence.event) == ("leak", "locks", len(CHUNKS) - 1)
+    assert divergence.what == "node 1 has 1 SWA locks and ends before the only request's window"
+
+
+@pytest.mark.parametrize(
+    ("config", "events"),
+    [
+        (CONFIG, CHUNKS[:-1]),
+        (replace(CONFIG, window=4), CHUNKS),
+        (CONFIG, (Arrive(1, (1, 1)), Admit(1), *CHUNKS)),
+        (HOSTED, CHUNKS),
+    ],
+)
+def test_a_lock_beyond_a_window_is_judged_where_it_is_the_only_one(config: Config, events: tuple[Event, ...]) -> None:
+    """Not before it is taken, nor where the window reaches further, somebody else may hold it, or a transfer does."""
+    assert drive_engine(Tape(config, events), Greedy()).divergence is None
+
+
+def test_a_lock_ends_with_its_window() -> None:
+    """The same tape on the engine as it is."""
+    assert drive_engine(Tape(CONFIG, CHUNKS), BuiltinEngine()).divergence is None
 
 
 class Pinned(BuiltinEngine):

@@ -1,13 +1,15 @@
 """Locks: a node is locked once for each running request whose tokens lead through it, and for queued transfers.
 
 Its SWA slots are locked once for each request whose window reaches into it, or more often: an engine locks whole
-nodes, and may keep locked what a window has left behind. Its host slots are locked for load-backs.
+nodes, and may keep locked what a window has left behind. A lock that is just taken reaches no node that ends before
+the window. Its host slots are locked for load-backs.
 """
 
 from __future__ import annotations
 
 from staleloc.models.radix import wanted_locks
 from staleloc.sim.divergence import Divergence
+from staleloc.sim.engine.events import Admit, Checkpoint
 from staleloc.sim.engine.step import EngineCheck, EngineStep
 
 __all__ = ["CHECK"]
@@ -39,7 +41,26 @@ def _run(step: EngineStep) -> Divergence | None:
         if node.swa_locks > node.full_locks:
             what = f"node {node.node} has {node.swa_locks} SWA locks and {node.full_locks} full locks"
             return step.diverges("leak", CHECK.name, what, "an SWA lock outlived its full lock")
-    return _host(step)
+    return _beyond(step) or _host(step)
+
+
+def _beyond(step: EngineStep) -> Divergence | None:
+    """Looked at where a lock was just taken and is the only one: later a node that it holds may be split.
+
+    With speculative decode keys are of pairs of tokens, and a draft may want more than the window.
+    """
+    event, window = step.event, step.world.config.window
+    if not isinstance(event, Admit | Checkpoint) or "spec" in step.world.config.features or step.target.pending():
+        return None
+    if step.requests.keys() != {event.request}:
+        return None
+    start = step.requests[event.request].shared - window
+    ends = {item.node.node: len(item.path) for item in step.keyed}
+    for node in step.tree:
+        if node.swa_locks > 0 and ends[node.node] <= start:
+            what = f"node {node.node} has {node.swa_locks} SWA locks and ends before the only request's window"
+            return step.diverges("leak", CHECK.name, what, "its SWA slots stay taken for as long as the request runs")
+    return None
 
 
 def _host(step: EngineStep) -> Divergence | None:
