@@ -1,7 +1,7 @@
 """Tapes that are played before any random one: those of the known incidents, and some that random ones rarely equal.
 
-A tape of the second sort (``tapes/*.json``) is the shortest known that misses some guard of the embedded target which
-random tapes take long to miss. They fit other targets as well.
+A tape of the second sort (``tapes/*.json``) is the shortest known that misses some guard of the embedded target, or of
+a release, which random tapes take long to miss. They fit other targets as well.
 """
 
 from __future__ import annotations
