@@ -38,7 +38,7 @@ _INTRO = (
     f"idle core, playing; loading and shrinking come on top. {TAPE_NUMBERS}"
 )
 
-_TRIAGED = "[FINDINGS.md](FINDINGS.md#other-faces) says of some which."
+_TRIAGED = "[FINDINGS.md](FINDINGS.md#other-faces) says which."
 
 _WIDTH = 112
 
