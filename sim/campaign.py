@@ -9,16 +9,19 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
+from staleloc.models.config import LEVELS
 from staleloc.sim.choices import seeded
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.guarding import check_drawn
 from staleloc.sim.levels import generate_tape
 from staleloc.sim.process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from staleloc.sim.results import Budget, Found, Results
+from staleloc.sim.scenarios import plain
 from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.registry import parse, prepare
@@ -31,6 +34,11 @@ CHUNK = 16
 
 MAX_LOST = 5
 """Tapes on which the target may take its process down or hang, before the campaign ends: each costs a new process."""
+
+
+MAX_WORDINGS = 4
+"""Wordings of one class and check at one place that are looked at, of whole requests: two bugs may differ in nothing
+else, and one bug has some, too."""
 
 
 class Campaign:
@@ -70,6 +78,7 @@ class Campaign:
         self._cancelled = threading.Event()
         self._results = Results()
         self._kinds: dict[tuple[str, ...], Found] = {}
+        self._wordings: Counter[tuple[str, ...]] = Counter()
 
     def run(self) -> Results:
         """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
@@ -213,10 +222,13 @@ class Campaign:
     def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
         kind = (*divergence.key, *answer["place"])
-        if kind not in self._kinds:
+        # Calls of an allocator are told apart by their minimal tapes; of whole requests the words tell.
+        words = (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
+        if words not in self._kinds and self._wordings[kind] < MAX_WORDINGS:
             tape = generate_tape(seeded(self._seed, index), self._results.profiles)
             check_drawn(tape, answer.get("drawn"))
-            self._kinds[kind] = Found(index, divergence, tape)
+            self._wordings[kind] += 1
+            self._kinds[words] = Found(index, divergence, tape)
         self._over = self._budget.first
 
     def _lose(self) -> None:

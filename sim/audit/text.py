@@ -9,7 +9,7 @@ from typing import get_args
 from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.prove import Proof
-from staleloc.sim.audit.verdicts import Audit, Row, Standing, Tried
+from staleloc.sim.audit.verdicts import LEFT_ALONE, Audit, Row, Standing, Tried
 from staleloc.sim.report import columns
 
 __all__ = ["by_kind", "for_github", "killed_by", "render"]
@@ -49,7 +49,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     guards = f"{row.killed} of {row.tried}" if row.tried else "none"
     counts = (str(row.reached), str(row.exposed), str(row.served))
     shown = "" if row.shown_by is None else killed_by(row.shown_by)
-    return (f"{spot.path}:{spot.line}", spot.function, row.site.kind, *counts, guards, row.verdict, shown)
+    verdict = "not asked" if row.why == LEFT_ALONE else row.verdict
+    return (f"{spot.path}:{spot.line}", spot.function, row.site.kind, *counts, guards, verdict, shown)
 
 
 def killed_by(proof: Proof) -> str:

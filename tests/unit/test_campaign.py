@@ -15,13 +15,15 @@ import pytest
 from staleloc.sim import campaign
 from staleloc.sim.campaign import CHUNK, Budget, Campaign, Results
 from staleloc.sim.choices import seeded
+from staleloc.sim.divergence import Divergence
 from staleloc.sim.drive import drive
 from staleloc.sim.generate import generate
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
 from staleloc.sim.process import WorkerProcess
+from staleloc.sim.scope import Scope
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.builtin import BuiltinTarget
+from staleloc.sim.targets.builtin import BuiltinEngine, BuiltinTarget
 
 Spoil = Callable[[str], Path]
 
@@ -223,8 +225,11 @@ def test_ctrl_c_again_while_a_campaign_ends_loses_nothing(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_target_that_keeps_dying_ends_the_campaign(hostile: Spoil, workers: int) -> None:
+def test_a_target_that_keeps_dying_ends_the_campaign(
+    hostile: Spoil, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a few tapes, at the same one on any number of workers, and a note says so."""
+    monkeypatch.setattr(campaign, "MAX_LOST", 2)
     hostile("BuiltinTarget.build = lambda self, config: os._exit(3)")
     results = Campaign("builtin", 3, Budget(tapes=TAPES), workers).run()
     assert (results.tapes, results.diverged) == (campaign.MAX_LOST, campaign.MAX_LOST)
@@ -244,3 +249,14 @@ def test_answers_are_entered_in_the_order_of_tapes() -> None:
     played._note({**silent, "tape": 0})
     results = played._results
     assert (results.tapes, results.events, results.diverged, dict(results.seen)) == (2, 7, 1, {"moved": 1})
+
+
+@pytest.mark.parametrize(("level", "kept"), [("engine", [0, 2, 3, 4]), ("allocator", [0])])
+def test_of_whole_requests_some_wordings_of_a_kind_are_looked_at(level: str, kept: list[int]) -> None:
+    """Another bug may differ from the first in nothing else; numbers in the words say nothing."""
+    alone = Campaign("builtin", 3, Budget(tapes=9), 1, None, Scope(level))
+    alone._results.profiles = Scope(level).of([*BuiltinEngine.profiles])
+    for index, what in enumerate(("slot 1 a", "slot 2 a", "slot 3 b", "c", "d", "e")):
+        alone._keep(index, Divergence("wrong-content", "rows", 1, what), {"place": ["start"]})
+    assert [found.index for found in alone._kinds.values()] == kept
+    assert alone._results.diverged == 6
