@@ -36,7 +36,7 @@ MAX_LOST = 5
 """Tapes on which the target may take its process down or hang, before the campaign ends: each costs a new process."""
 
 
-MAX_WORDINGS = 4
+MAX_WORDINGS = 8
 """Wordings of one class and check at one place that are looked at, of whole requests: two bugs may differ in nothing
 else, and one bug has some, too."""
 
@@ -79,6 +79,7 @@ class Campaign:
         self._results = Results()
         self._kinds: dict[tuple[str, ...], Found] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
+        self._passed_over = 0
 
     def run(self) -> Results:
         """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
@@ -105,6 +106,10 @@ class Campaign:
         self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
         self._results.found = list(self._kinds.values())
+        if self._passed_over:
+            self._results.notes.append(
+                f"{self._passed_over} tapes were not looked at: they diverge as others do, in yet other words"
+            )
         return self._results
 
     def _end_early(self, why: str) -> None:
@@ -224,11 +229,14 @@ class Campaign:
         kind = (*divergence.key, *answer["place"])
         # Calls of an allocator are told apart by their minimal tapes; of whole requests the words tell.
         words = (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
-        if words not in self._kinds and self._wordings[kind] < MAX_WORDINGS:
-            tape = generate_tape(seeded(self._seed, index), self._results.profiles)
-            check_drawn(tape, answer.get("drawn"))
+        if words not in self._kinds:
             self._wordings[kind] += 1
-            self._kinds[words] = Found(index, divergence, tape)
+            if self._wordings[kind] > MAX_WORDINGS:
+                self._passed_over += 1
+            else:
+                tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+                check_drawn(tape, answer.get("drawn"))
+                self._kinds[words] = Found(index, divergence, tape)
         self._over = self._budget.first
 
     def _lose(self) -> None:
