@@ -144,7 +144,7 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if not diverged:
-        missing = _missing(number, site, modules, reach, drops)
+        missing = _missing(number, site, modules, reach, drops) or _slipped(number, found, reach, drops)
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
     return Row(
@@ -221,4 +221,16 @@ def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, dro
             return f"{name}: {it.proof.tapes} tapes did not notice"
         if it.stands not in ("killed", "known"):
             return f"{name} was not tried: {it.proof.why or _UNTRIED.get(it.proof.outcome, it.stands)}"
+    return ""
+
+
+def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> str:
+    """Whether an answer got past the invalidations, which may be conditional; no tape shows that it was wrong."""
+    for cache in sorted({cache for it in drops for cache in it.change.caches}):
+        count = reach.served[number][cache] if number in reach.served else 0
+        if count:
+            return (
+                f"{found.caches[cache].name} was asked {count} times after it and still had the answer from before, "
+                "past its invalidations; no tape shows that it was wrong"
+            )
     return ""

@@ -79,6 +79,12 @@ def test_a_guard_that_is_missed_makes_a_site_safe():
         (GUARDED, {}, "not made", "the statement cannot be taken away"),
         (GUARDED, {}, "failed", "the changed target could not be loaded"),
         (GUARDED, {}, "otherwise", "without it tapes diverge, and none by an answer from before"),
+        (
+            GUARDED,
+            {"served": {GUARDED: Counter({0: 5})}},
+            "killed",
+            "Pool.cached was asked 5 times after it and still had the answer from before, past its invalidations",
+        ),
         (BARE, {}, "killed", "nothing on its way drops an answer; none of 9 tapes shows one that outlived it"),
     ],
 )
