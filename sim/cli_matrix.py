@@ -27,6 +27,8 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
             raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
         first = int(found[1])
         seeds += range(first, min(int(found[2] or first), first + 1000) + 1)
+    if not seeds:
+        raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
     return tuple(dict.fromkeys(seeds))
 
 

@@ -20,24 +20,33 @@ class KeepError(Exception):
 
 def check_file(path: Path) -> None:
     """Raise KeepError unless `path` can be written. Leaves nothing behind."""
-    existed = path.exists()
     try:
-        with path.open("a", encoding="utf-8"):
+        there = path.resolve()  # where a link leads to, which need not be there yet
+        existed = there.exists()
+        if there.is_fifo():
+            raise OSError("a pipe: it would wait for a reader")
+        with there.open("a", encoding="utf-8"):
             pass
         if not existed:
-            path.unlink()
+            there.unlink()
     except OSError as error:
         raise _cannot(path, error) from None
 
 
 def check_apart(*paths: Path | None) -> None:
     """Raise KeepError if two of these are one file: the one that is written last would destroy the other."""
-    seen: set[Path] = set()
-    for path in paths:
-        if path is not None and path.absolute() in seen:
+    given = [path for path in paths if path is not None]
+    for number, path in enumerate(given):
+        if any(_is_same(path, other) for other in given[:number]):
             raise KeepError(f"{path} is given twice, for two different things")
-        if path is not None:
-            seen.add(path.absolute())
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, by whatever names and links."""
+    try:
+        return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+    except (OSError, RuntimeError):
+        return False
 
 
 def check_folder(path: Path) -> None:

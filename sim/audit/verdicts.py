@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from staleloc.sim.audit.changes import Change
+from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.reasons import Reason, Reasons
@@ -144,7 +145,11 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if not diverged:
-        missing = _missing(number, site, modules, reach, drops) or _slipped(number, found, reach, drops)
+        missing = (
+            _missing(number, site, modules, reach, drops)
+            or _slipped(number, found, reach, drops)
+            or _unseen(number, reach)
+        )
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
     return Row(
@@ -232,5 +237,16 @@ def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> s
             return (
                 f"{found.caches[cache].name} was asked {count} times after it and still had the answer from before, "
                 "past its invalidations; no tape shows that it was wrong"
+            )
+    return ""
+
+
+def _unseen(number: int, reach: Reach) -> str:
+    """Whether a tape serves an answer from before a call that comes to a site, and nobody knows who kept it."""
+    for it in reach.diverged:
+        if it.stale and not _blamed(it) and it.stale in reach.reached.get(number, ()):
+            return (
+                f"{name_of(it.tape)} at {it.scope} serves an answer from before {it.stale}, which comes to it, and "
+                "what keeps that answer was not found in the source"
             )
     return ""

@@ -22,7 +22,7 @@ def alone(path: Path) -> Iterator[None]:
     Raises:
         KeepError: another run has it, or there can be no file beside it.
     """
-    beside = path.resolve().with_name(f"{path.resolve().name}.lock")
+    beside = path.resolve().with_name(f".{path.resolve().name}.staleloc-lock")
     try:
         held = _locked(beside)
     except BlockingIOError:

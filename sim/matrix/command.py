@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+
+from packaging.version import InvalidVersion
 
 from staleloc.sim.finding import our_version
 from staleloc.sim.keep import KeepError, check_apart, check_file, write
@@ -15,7 +17,7 @@ from staleloc.sim.matrix.alone import alone
 from staleloc.sim.matrix.defaults import BLIND, RELEASES, SECONDS, SEEDS
 from staleloc.sim.matrix.facts import Budget, Matrix
 from staleloc.sim.matrix.measure import Session
-from staleloc.sim.matrix.record import alarms
+from staleloc.sim.matrix.record import alarms, release_number
 from staleloc.sim.progress import progress
 from staleloc.sim.scenarios import scenarios
 from staleloc.sim.targets.base import TargetError
@@ -100,6 +102,7 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
 def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
     """Whether it came to its end. What holds no release is not saved: there is no table of nothing."""
     targets = asked.targets or tuple(f"sglang=={version}" for version in RELEASES)
+    _check_versions(targets)
     try:
         with progress() as show:
             session = Session(matrix, scenarios(), save, show)
@@ -114,3 +117,12 @@ def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bo
     if not matrix.releases:
         raise TargetError("; ".join(matrix.absent.values()))
     return True
+
+
+def _check_versions(targets: Sequence[str]) -> None:
+    """Raise TargetError if one is a release whose version is none."""
+    for target in targets:
+        try:
+            release_number(target)
+        except InvalidVersion:
+            raise TargetError(f"{target}: that is no version; name a release such as sglang==0.5.23") from None

@@ -124,6 +124,16 @@ def test_each_cache_that_serves_it_is_shown_by_the_tape_that_diverges_soonest():
     assert [it.tape for it in row(BARE, reach(diverged=tapes)).diverged] == [2, 3]
 
 
+def test_an_answer_that_nobody_is_known_to_keep_makes_no_site_safe():
+    """A closure, say, keeps it: the tape names the call, and every site that the call comes to is in doubt."""
+    divergence = Divergence("stale-translation", "translation", 3, "a fact")
+    for stale, verdict in (("x", "unproven"), ("free", "safe"), ("", "safe")):
+        told = row(GUARDED, reach(diverged=[Diverged(Scope(), 7, divergence, stale, {})]))
+        assert told.verdict == verdict
+    told = row(GUARDED, reach(diverged=[Diverged(Scope(), 7, divergence, "x", {})]))
+    assert told.why.startswith("tape 7 at the allocator level serves an answer from before x, which comes to it")
+
+
 def audit(reached: Reach) -> Audit:
     proof = Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it"), ("alloc", "free"))
     guards = tried(CHANGES, [proof for _ in CHANGES], NOTHING)

@@ -209,7 +209,7 @@ with alone(pathlib.Path({str(path)!r})):
     os.kill(os.getpid(), {signal.SIGKILL.value})
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
-    assert os.listdir(tmp_path) == ["matrix.json.lock"]
+    assert os.listdir(tmp_path) == [".matrix.json.staleloc-lock"]
     with alone(path):
         pass
     assert os.listdir(tmp_path) == []
@@ -217,7 +217,7 @@ with alone(pathlib.Path({str(path)!r})):
 
 def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the run that had it ends between the two steps of the next one."""
-    path, lock = tmp_path / "matrix.json", tmp_path / "matrix.json.lock"
+    path, lock = tmp_path / "matrix.json", tmp_path / ".matrix.json.staleloc-lock"
     flock = fcntl.flock
 
     def slow(held: int, how: int) -> None:
