@@ -11,11 +11,15 @@ from staleloc.sim.tape import Tape, dumps, loads
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.wire import divergence_from_json
 
-__all__ = ["Player", "Unplayable"]
+__all__ = ["Player", "Unplayable", "WorkerLost"]
 
 
 class Unplayable(Exception):
     """The tape is outside the target's contract or capability; the message says how."""
+
+
+class WorkerLost(TargetError):
+    """Somebody killed the process, or no other could be had: nothing is known about the tape."""
 
 
 class Player:
@@ -45,7 +49,8 @@ class Player:
 
         Raises:
             Unplayable: the target cannot or must not be asked to do this.
-            TargetError: the harness cannot drive this target, or somebody else killed its process.
+            TargetError: the harness cannot drive this target.
+            WorkerLost: somebody else killed its process.
         """
         self.events, self.skipped, self.seen, self._effect, self.cpu = 0, 0, {}, None, None
         try:
@@ -56,7 +61,7 @@ class Player:
         except WorkerDied as error:
             if error.code == -9:
                 self._renew()
-                raise TargetError(f"{error}: out of memory?") from None
+                raise WorkerLost(f"{error}: out of memory?") from None
             return self._lost("crash", str(error))
         except TargetError:
             self._renew()
@@ -87,4 +92,7 @@ class Player:
 
     def _renew(self) -> None:
         self._worker.close()
-        self._worker = self._open()
+        try:
+            self._worker = self._open()
+        except TargetError as error:
+            raise WorkerLost(str(error)) from None

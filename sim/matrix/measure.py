@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from staleloc.sim.judge import Player, Unplayable
+from staleloc.sim.judge import Player, Unplayable, WorkerLost
 from staleloc.sim.matrix.facts import Hunt, HuntKey, Matrix, Replayed
 from staleloc.sim.matrix.hunt import drawn, hunt
 from staleloc.sim.matrix.quiet import diverging, is_known, of_scope, scopes, seeds_of
@@ -36,6 +36,8 @@ def _replay(player: Player, scenario: Scenario) -> Replayed:
     tape, _ = adapt(scenario.tape, player.profiles)
     try:
         divergence = player.play(tape)
+    except WorkerLost:
+        raise
     except (Unplayable, TargetError) as error:  # an adapter may find out only then that a release lacks something
         return Replayed("unplayable", str(error))
     if divergence is None:

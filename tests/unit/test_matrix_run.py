@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from staleloc.sim import cli_matrix
-from staleloc.sim.judge import Player
+from staleloc.sim.judge import Player, WorkerLost
 from staleloc.sim.matrix import command, hunt, measure, store
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Replayed
 from staleloc.sim.matrix.hunt import drawn, scope_of
@@ -221,3 +221,16 @@ def test_a_run_goes_on_after_a_scenario_was_edited(
     )
     assert kept == now
     assert len(now) == 1
+
+
+def test_a_replay_whose_worker_is_killed_is_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing of the release: the release is left out of the table, with the reason."""
+
+    def killed(player: Player, tape: object) -> None:
+        raise WorkerLost("the worker was killed by SIGKILL: out of memory?")
+
+    monkeypatch.setattr(Player, "play", killed)
+    matrix = Matrix((0,), Budget(tapes=1), 1, "0")
+    measure.Session(matrix, [PARTIAL], lambda matrix: None, Progress()).replays(("builtin",))
+    assert matrix.absent == {"builtin": "the worker was killed by SIGKILL: out of memory?"}
+    assert (matrix.releases, matrix.replays) == ([], {})
