@@ -83,8 +83,8 @@ def reasons_for(target: str) -> Reasons:
         return Reasons("", True, [])
     if spec.family == "builtin":
         return _read("builtin", True)
-    own = next((it for it in _READ if it == target), None)
-    return _read(own or _READ[-1], own is not None)
+    is_its_own = target in _READ
+    return _read(target if is_its_own else _READ[-1], is_its_own)
 
 
 def _read(subject: str, is_its_own: bool) -> Reasons:
