@@ -107,19 +107,24 @@ def _unbound(value: ast.expr, part: ast.Slice) -> _Looser:
 
 def _unbound_target(node: ast.Subscript, part: ast.Slice) -> _Looser:
     """Ends of a slice that is written to."""
-    for lower, upper in ((None, part.upper), (part.lower, None)):
-        if (lower, upper) != (part.lower, part.upper):
-            yield "bound", ast.Subscript(node.value, ast.Slice(lower, upper), node.ctx)
+    for open_end in _opened(part):
+        yield "bound", ast.Subscript(node.value, open_end, node.ctx)
 
 
 def _unbound_dimension(node: ast.Subscript, parts: Sequence[ast.expr]) -> _Looser:
     """Ends of slices in an index of several dimensions."""
     for number, part in enumerate(parts):
         if isinstance(part, ast.Slice) and part.step is None:
-            for lower, upper in ((None, part.upper), (part.lower, None)):
-                if (lower, upper) != (part.lower, part.upper):
-                    index = [*parts[:number], ast.Slice(lower, upper), *parts[number + 1 :]]
-                    yield "bound", ast.Subscript(node.value, ast.Tuple(index, ast.Load()), node.ctx)
+            for open_end in _opened(part):
+                index = [*parts[:number], open_end, *parts[number + 1 :]]
+                yield "bound", ast.Subscript(node.value, ast.Tuple(index, ast.Load()), node.ctx)
+
+
+def _opened(part: ast.Slice) -> Iterator[ast.Slice]:
+    """The same slice without one of its ends, for each that it has."""
+    for lower, upper in ((None, part.upper), (part.lower, None)):
+        if (lower, upper) != (part.lower, part.upper):
+            yield ast.Slice(lower, upper)
 
 
 def _one_less(node: ast.BoolOp) -> _Looser:
