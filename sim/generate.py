@@ -10,6 +10,7 @@ from staleloc.sim.contracts import violation
 from staleloc.sim.declaring import declared
 from staleloc.sim.guarding import draw
 from staleloc.sim.ledger import Ledger
+from staleloc.sim.parts import Parts
 from staleloc.sim.swarm import Habits, draw_config, draw_habits
 from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile
@@ -25,6 +26,9 @@ _ALLOCATING = frozenset({ev.Alloc.kind, ev.AllocExtend.kind, ev.AllocDecode.kind
 _OWN_TIMES = 3
 """How much more often than one of those that change the mapping of a running batch an event of somebody's file is
 tried there: that is where an answer can outlive it."""
+
+_BETWEEN_PERCENT = 25
+"""Events of somebody's file that come between two questions for the same locs, whatever else asks."""
 
 _CHANGING = frozenset({ev.FreeSwa.kind, ev.SetMapping.kind, ev.RegisterMapping.kind, ev.Translate.kind})
 """What changes the mapping of a running batch, and what asks for it again."""
@@ -50,26 +54,36 @@ def generate(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     return Tape(config, tuple(tape))
 
 
-class _Author:
+class _Author(Parts):
     """Proposes events that suit the ledger; what breaks a contract is dropped."""
 
     def __init__(self, choices: Choices, ledger: Ledger, habits: Habits) -> None:
-        self.choices = choices
-        self.ledger = ledger
-        self.habits = habits
-        self.size = ledger.config.page_size
+        super().__init__(choices, ledger, habits)
+        self.planned: list[ev.Event] = []
         self.allocating = tuple(kind for kind in habits.kinds if kind in _ALLOCATING)
         own = tuple(kind for kind in habits.kinds if kind in declared())
         self.changing = tuple(kind for kind in habits.kinds if kind in _CHANGING) + own * _OWN_TIMES
 
     def propose(self) -> ev.Event | None:
         """A legal event, or None if the one that came to mind does not fit now."""
-        kind = self.kind()
-        own = declared().get(kind)
-        event = _PROPOSE[kind](self) if own is None else draw(own, self.choices, self.ledger)
+        event = self.planned.pop(0) if self.planned else self.drawn()
         if event is None or violation(self.ledger, event) is not None:
             return None
         return event
+
+    def drawn(self) -> ev.Event | None:
+        """The next event, whether or not it is legal."""
+        kind = self.kind()
+        own = declared().get(kind)
+        if own is None:
+            return _PROPOSE[kind](self)
+        event = draw(own, self.choices, self.ledger)
+        request = self.live() if ev.Translate.kind in self.habits.kinds else None
+        if event is None or request is None or not self.choices.chance(_BETWEEN_PERCENT):
+            return event
+        asked = self.kept(request)
+        self.planned = [event, asked]
+        return asked
 
     def kind(self) -> str:
         """The kind of the next event. A running forward goes on, or its mapping changes under it; one whose
@@ -84,65 +98,6 @@ class _Author:
             if not forward.frozen and forward.next_layer and self.changing and self.choices.chance(40):
                 return self.choices.pick(self.changing)
         return self.habits.kinds[self.choices.weighted(self.habits.weights)]
-
-    # Parts
-
-    def count(self) -> int:
-        if self.choices.chance(70):
-            return self.habits.unit
-        if self.choices.chance(30):
-            return max(1, self.ledger.free_full * self.size)
-        return self.choices.integer(1, max(2, 2 * self.size + 1))
-
-    def request(self) -> int:
-        return self.choices.integer(0, self.habits.requests - 1)
-
-    def live(self) -> int | None:
-        """A request with tokens."""
-        requests = [r for r in range(self.habits.requests) if self.ledger.length(r)]
-        return self.choices.pick(requests) if requests else None
-
-    def subject(self) -> int | None:
-        """A request whose mapping may change: one of the running batch rather than any."""
-        forward = self.ledger.forward
-        if forward is not None and not forward.frozen and self.choices.chance(60):
-            request = self.choices.pick(forward.spans)[0]
-            return request if self.ledger.length(request) else None
-        return self.live()
-
-    def several(self, requests: Sequence[int]) -> tuple[int, ...]:
-        """One to six of these requests, in any order; few more often than many."""
-        rest = list(requests)
-        chosen = []
-        for _ in range(min(len(rest), self.choices.pick((1, 1, 2, 3, 6)))):
-            chosen.append(rest.pop(self.choices.integer(0, len(rest) - 1)))
-        return tuple(chosen)
-
-    def span(self, request: int) -> tuple[int, int]:
-        """A span of a live request: its last tokens, all of it, or any part."""
-        length = self.ledger.length(request)
-        shape = self.choices.integer(0, 3)
-        if shape == 0:
-            return max(0, length - self.habits.unit), length
-        if shape == 1:
-            return 0, length
-        start = self.choices.integer(0, length - 1)
-        if shape == 2:
-            return start, min(length, start + self.habits.unit)
-        return start, self.choices.integer(start + 1, length)
-
-    def pages(self, request: int, mapped: bool) -> tuple[int, int] | None:
-        """Whole, full pages in a row that all have (or all lack) SWA slots, as a span of tokens."""
-        state = self.ledger.requests[request]
-        whole = state.length // self.size
-        firsts = [page for page in range(whole) if state.swa[page] == mapped]
-        if not firsts:
-            return None
-        first = self.choices.pick(firsts)
-        last = first + 1
-        while last < whole and state.swa[last] == mapped and self.choices.chance(60):
-            last += 1
-        return first * self.size, last * self.size
 
     # Events
 
@@ -243,9 +198,13 @@ class _Author:
         if request is None:
             return None
         source = self.choices.pick(ev.SOURCES[1:])
-        if source == "kept":  # the same locs again and again, such as those of a shared prefix
-            return ev.Translate(source, request, 0, min(self.ledger.length(request), self.habits.unit))
+        if source == "kept":
+            return self.kept(request)
         return ev.Translate(source, request, *self.span(request))
+
+    def kept(self, request: int) -> ev.Event:
+        """The same locs again and again, such as those of a shared prefix."""
+        return ev.Translate("kept", request, 0, min(self.ledger.length(request), self.habits.unit))
 
     def end_forward(self) -> ev.Event:
         return ev.EndForward()

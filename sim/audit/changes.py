@@ -71,10 +71,10 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
     return tuple(_numbered(sorted(wanted, key=_place)))
 
 
-def unmatched(reading: Reading, only: str) -> str:
-    """The first of these patterns that no function matches, or ``""``: a slip of the pen."""
+def unmatched(reading: Reading, only: str) -> str | None:
+    """The first of these patterns that no function matches, which is a slip of the pen."""
     functions = [(path, it.name) for path, module in reading.program.modules.items() for it in module.functions]
-    return next((it for it in only.split(",") if not any(_matches(*place, [it]) for place in functions)), "")
+    return next((it for it in only.split(",") if not any(_matches(*place, [it]) for place in functions)), None)
 
 
 def _matches(path: str, function: str, patterns: Sequence[str]) -> bool:

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from staleloc.sim.audit import html, record, text
 from staleloc.sim.audit.changes import changes_of, unmatched
-from staleloc.sim.audit.corpus import name_of, tape_of
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.prove import prove
-from staleloc.sim.audit.reach import Budget, Diverged, reach
+from staleloc.sim.audit.reach import Budget, reach
 from staleloc.sim.audit.reasons import reasons_for
+from staleloc.sim.audit.showing import shown
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import read_tree
 from staleloc.sim.audit.verdicts import Audit, rows_of, tried
-from staleloc.sim.finding import Finding, Origin
-from staleloc.sim.fitting import profile_of
-from staleloc.sim.judge import Player
-from staleloc.sim.keep import check_apart, check_file, check_folder, save, write
+from staleloc.sim.keep import check_apart, check_file, check_folder, write
 from staleloc.sim.mutate import builtin_root
-from staleloc.sim.report import render
-from staleloc.sim.shrink import MAX_CANDIDATES, shrink
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.registry import parse, select_profiles
+from staleloc.sim.targets.registry import parse
 
 __all__ = ["Outputs", "Result", "run"]
 
@@ -89,7 +84,7 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     sources = {path: module.source for path, module in reading.program.modules.items()}
     changes = changes_of(reading, found, only)
     lost = unmatched(reading, only)
-    if lost:
+    if lost is not None:
         raise TargetError(f"no function that was read closely matches {lost!r}; patterns are for PATH:FUNCTION")
     show("playing tapes")
     reached = reach(target, found, changes, sources, budget)
@@ -99,7 +94,7 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     rows = rows_of(found, {path: it.module for path, it in sources.items()}, reached, guards)
     audit = Audit(target, release, found, reached, tuple(guards), rows)
     show("shrinking what was found")
-    findings = _findings(audit, budget.seed, outputs.folder)
+    audit, findings = shown(audit, budget.seed, outputs.folder)
     if outputs.json is not None:
         write(outputs.json, json.dumps(record.to_json(audit), indent=1) + "\n")
     if outputs.sarif is not None:
@@ -119,29 +114,3 @@ def _sources(target: str) -> tuple[Path, str, str | None]:
 
     release = resolve(target)
     return release.root / "sglang", "sglang", release.version
-
-
-def _findings(audit: Audit, seed: int, folder: Path) -> list[str]:
-    """Shrink a tape for each site that is unguarded, and for each cache, save it, and tell it."""
-    shown = {(it.scope, it.tape): it for row in audit.rows for it in row.diverged}
-    if not shown:
-        return []
-    origin = Origin(audit.target, audit.release, seed=seed)
-    with Player(audit.target) as player:
-        return [_told(it, player, origin, folder) for it in shown.values()]
-
-
-def _told(diverged: Diverged, player: Player, origin: Origin, folder: Path) -> str:
-    profiles = diverged.scope.of(select_profiles(player.profiles, parse(origin.target)))
-    tape = tape_of(profiles, origin.seed or 0, diverged.tape)
-    profile = profile_of(tape.config, profiles)
-    assert profile is not None
-    divergence = player.play(tape)
-    if divergence is None:
-        return f"{name_of(diverged.tape)} at {diverged.scope} did not diverge when it was played again"
-    shrunk = shrink(tape, divergence, profile, player.play, MAX_CANDIDATES, player.effect)
-    drawn = replace(origin, scope=diverged.scope, index=diverged.tape)
-    if diverged.tape < 0:
-        drawn = replace(origin, scope=diverged.scope, seed=None, tape=name_of(diverged.tape).rpartition(" ")[2])
-    finding = Finding(drawn, shrunk.tape, shrunk.divergence, shrunk, False)
-    return render(finding, str(save(finding, folder)))

@@ -82,7 +82,7 @@ def parse(source: Source) -> Module | Unread:
         module = Module(source)
         _Definitions(module).visit_body(tree, "", "")
     except SyntaxError as error:
-        return Unread(source.path, f"line {error.lineno}: {error.msg}")
+        return Unread(source.path, f"line {error.lineno}: {error.msg}" if error.lineno else error.msg)
     except (ValueError, RecursionError, MemoryError) as error:
         return Unread(source.path, f"Python cannot parse it ({type(error).__name__})")
     module.functions.append(_function(module, "<module>", "", tree))

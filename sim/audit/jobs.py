@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any
 
-from staleloc.sim.declaring import handed_on
+from staleloc.sim.declaring import handed_on, loaded
 from staleloc.sim.targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs"]
@@ -57,7 +57,9 @@ class _Job:
         self._out.seek(0)
         said = self._out.read()
         if not said:
-            raise TargetError("a process ended in the middle of its job, with exit code 0: something it runs does that")
+            events = loaded()
+            what = "the target" if events is None else f"{events.path} or the target"
+            raise TargetError(f"a process ended in the middle of its job, with exit code 0: {what} does that")
         account = json.loads(said)
         if "error" in account:
             raise TargetError(account["error"])

@@ -15,6 +15,7 @@ from typing import Any
 
 from staleloc.models.config import FEATURES, LEVELS
 from staleloc.sim.audit.corpus import known_tapes, tape_of
+from staleloc.sim.audit.diverging import Diverging, Way
 from staleloc.sim.audit.doing import do_job
 from staleloc.sim.audit.notes import Notes, install
 from staleloc.sim.audit.weave import Hook, Weaver
@@ -28,7 +29,6 @@ from staleloc.sim.tape import Tape
 from staleloc.sim.targets.base import Profile, TargetError
 from staleloc.sim.targets.registry import parse, select_profiles
 from staleloc.sim.verdict import Verdict
-from staleloc.sim.wire import divergence_to_json
 
 __all__ = ["BUILTIN", "FRESH", "MAX_NEEDING", "SCOPES", "drawn", "load", "one", "rounds_of"]
 
@@ -37,9 +37,6 @@ SCOPES = (
     *(Scope(LEVELS[-1], names) for count in (1, 2) for names in itertools.combinations(FEATURES, count)),
 )
 """Everything a target may be driven at, one after the other."""
-
-MAX_DIVERGED = 20
-"""Tapes of one job that diverge and are kept."""
 
 MAX_NEEDING = 40
 """Tapes, the shortest, that are kept for a guard: they came to it or, if it is an invalidation, they asked again for
@@ -137,7 +134,7 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
     target = load(job["target"], weaver)
     scopes = drawn(target, job["target"])
     noted = _Noted(target, notes)
-    diverged: list[dict[str, Any]] = []
+    diverging = Diverging()
     needing: dict[int, list[list[int]]] = defaultdict(list)
     played = 0
     deadline = time.monotonic() + job["seconds"] if job["seconds"] is not None else None
@@ -156,20 +153,11 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
                 raise
             continue
         played += 1
-        if verdict.divergence is not None and len(diverged) < MAX_DIVERGED:
-            served = [[*key, sorted(calls)] for key, calls in sorted(notes.calls.items())]
-            diverged.append(
-                {
-                    "scope": number,
-                    "tape": index,
-                    "divergence": divergence_to_json(verdict.divergence),
-                    "stale": _stale_kind(tape.events, verdict.divergence.stale_at),
-                    "served": served,
-                }
-            )
-        elif verdict.divergence is None:
-            for guard in {*(notes.needed - before), *notes.passed}:
-                _keep(needing[guard], [len(tape.events), number, index])
+        if verdict.divergence is not None:
+            diverging.note(Way.of(verdict.divergence, tape.events, notes.calls), number, index, verdict.divergence)
+            continue
+        for guard in {*(notes.needed - before), *notes.passed}:
+            _keep(needing[guard], [len(tape.events), number, index])
     return {
         "tapes": played,
         "scopes": sorted(scopes),
@@ -180,7 +168,7 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
         "served": [[*key, count] for key, count in sorted(notes.served.items())],
         "needed": sorted(notes.needed.items()),
         "needing": sorted(needing.items()),
-        "diverged": diverged,
+        "diverged": diverging.to_json(),
     }
 
 
@@ -189,10 +177,6 @@ def _keep(shortest: list[list[int]], tape: list[int]) -> None:
     if len(shortest) < MAX_NEEDING or tape < shortest[-1]:
         insort(shortest, tape)
         del shortest[MAX_NEEDING:]
-
-
-def _stale_kind(events: Any, index: int | None) -> str:
-    return "" if index is None else events[index].kind
 
 
 if __name__ == "__main__":

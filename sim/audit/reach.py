@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staleloc.models.config import LEVELS
 from staleloc.sim.audit.changes import Change
+from staleloc.sim.audit.corpus import name_of
+from staleloc.sim.audit.diverging import Diverging, Way
 from staleloc.sim.audit.jobs import GRACE_SECONDS, run_jobs
-from staleloc.sim.audit.playing import MAX_DIVERGED, MAX_NEEDING, SCOPES, SHORT_TAPES
+from staleloc.sim.audit.playing import MAX_NEEDING, SCOPES
 from staleloc.sim.audit.sites import Map
 from staleloc.sim.audit.sources import Source
 from staleloc.sim.audit.weave import hooks_of
@@ -40,18 +41,17 @@ class Budget:
 
 @dataclass(frozen=True)
 class Diverged:
-    """A tape on which target and model part.
-
-    Attributes:
-        stale: kind of the event that made an answer wrong; ``""`` if that cannot be told.
-        served: ``(site, cache)`` -> calls in which the site changed the mapping under an answer that was then served.
-    """
+    """A tape on which target and model part, and how."""
 
     scope: Scope
     tape: int
     divergence: Divergence
-    stale: str
-    served: dict[tuple[int, int], tuple[str, ...]]
+    way: Way
+
+    @property
+    def name(self) -> str:
+        """For people; no two tapes share one."""
+        return f"{name_of(self.tape)} at {self.scope}"
 
 
 @dataclass
@@ -68,6 +68,7 @@ class Reach:
         needed: guard -> how often an answer that it dropped was asked for again.
         needing: guard -> the shortest tapes in which it was, or that came to it if it is no invalidation, and did not
             diverge: number of events, of the scope, of the tape.
+        diverging: tapes that did.
     """
 
     tapes: int = 0
@@ -79,7 +80,7 @@ class Reach:
     served: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     needed: Counter[int] = field(default_factory=Counter)
     needing: dict[int, list[tuple[int, int, int]]] = field(default_factory=lambda: defaultdict(list))
-    diverged: list[Diverged] = field(default_factory=list)
+    diverging: Diverging = field(default_factory=Diverging)
 
     def add(self, account: dict[str, Any]) -> None:
         """Count what one process has counted."""
@@ -97,17 +98,16 @@ class Reach:
         for guard, tapes in account["needing"]:
             merged = sorted([*self.needing[guard], *((length, scope, tape) for length, scope, tape in tapes)])
             self.needing[guard] = merged[:MAX_NEEDING]
-        for it in account["diverged"]:
-            served = {(site, cache): tuple(calls) for site, cache, calls in it["served"]}
-            divergence = divergence_from_json(it["divergence"])
-            self.diverged.append(Diverged(SCOPES[it["scope"]], it["tape"], divergence, it["stale"], served))
-        # In the order in which one process plays them, so that the same ones stay however many play.
-        self.diverged = sorted(self.diverged, key=_turn)[:MAX_DIVERGED]
+        self.diverging.add(account["diverged"])
 
-
-def _turn(it: Diverged) -> tuple[int, int, int]:
-    short = it.scope.level == LEVELS[0]
-    return max(-1, it.tape // SHORT_TAPES if short else it.tape), SCOPES.index(it.scope), it.tape
+    @property
+    def diverged(self) -> list[Diverged]:
+        """The shortest tapes of every way, the shortest first."""
+        kept = [(*tape, way) for way, tapes in self.diverging.shortest.items() for tape in tapes]
+        return [
+            Diverged(SCOPES[scope], tape, divergence_from_json(divergence), way)
+            for _, scope, tape, divergence, way in sorted(kept, key=lambda it: (*it[:3], it[4]))
+        ]
 
 
 def reach(target: str, found: Map, changes: Sequence[Change], sources: dict[str, Source], budget: Budget) -> Reach:

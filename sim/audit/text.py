@@ -6,7 +6,6 @@ import textwrap
 from collections import Counter
 from typing import get_args
 
-from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.verdicts import LEFT_ALONE, Audit, Row, Standing, Tried
@@ -72,8 +71,8 @@ def _why(audit: Audit) -> list[str]:
 def _shown_by(audit: Audit, row: Row) -> str:
     told = []
     for it in row.diverged:
-        caches = sorted({audit.found.caches[cache].name for site, cache in it.served if site == row.number})
-        told.append(f"by {', '.join(caches)} ({name_of(it.tape)} at {it.scope})")
+        caches = sorted({audit.found.caches[cache].name for site, cache in it.way.blamed if site == row.number})
+        told.append(f"by {', '.join(caches)} ({it.name})")
     return f" {', '.join(told)}" if told else ""
 
 
@@ -133,7 +132,7 @@ def _others(audit: Audit) -> list[str]:
     for unread in audit.found.unread[:_SHOWN]:
         lines += _wrapped(f"not read: {unread.path}: {unread.reason}")
     if audit.unexplained:
-        lines += _wrapped(f"{len(audit.unexplained)} more tapes diverge, and no site explains them: see staleloc fuzz")
+        lines += _wrapped(f"{audit.unexplained} more tapes diverge, and no site explains them: see staleloc fuzz")
     return [*lines, ""]
 
 

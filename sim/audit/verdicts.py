@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from staleloc.sim.audit.changes import Change
-from staleloc.sim.audit.corpus import name_of
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.reasons import Reason, Reasons
@@ -57,8 +56,7 @@ class Row:
         killed: those of them that a tape noticed.
         shown_by: of these, of the invalidations first, the one that takes the fewest events.
         why: in one sentence, what the verdict rests on, or what is missing.
-        diverged: tapes that show it, if it is unguarded: for each cache that served an answer from before the one that
-            diverges soonest.
+        diverged: tapes that show it, if it is unguarded, for each cache that served an answer from before.
     """
 
     number: int
@@ -96,10 +94,11 @@ class Audit:
     rows: tuple[Row, ...]
 
     @property
-    def unexplained(self) -> list[Diverged]:
-        """Tapes on which target and model part, and no site is known to be why."""
+    def unexplained(self) -> int:
+        """How many tapes diverge, and no site is known to be why."""
         unguarded = {row.number for row in self.rows if row.diverged}
-        return [it for it in self.reach.diverged if not any(site in unguarded for site, _ in _blamed(it))]
+        ways = self.reach.diverging.counts.items()
+        return sum(count for way, count in ways if not any(site in unguarded for site, _ in way.blamed))
 
 
 def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) -> list[Tried]:
@@ -141,7 +140,7 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     here = [it for it in guards if number in it.change.sites]
     mine = [it for it in here if it.stands == "killed" or it.proof.outcome == "survived"]
     drops = [it for it in here if it.change.kind == "invalidation"]
-    diverged = _soonest(number, reach)
+    diverged = _showing(number, reach)
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if not diverged:
@@ -167,13 +166,14 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     )
 
 
-def _soonest(number: int, reach: Reach) -> tuple[Diverged, ...]:
-    """For each cache that served an answer from before a site's change, the tape that diverges soonest."""
-    tapes: dict[int, Diverged] = {}
-    for it in sorted(reach.diverged, key=lambda it: it.divergence.event):
-        for site, cache in _blamed(it):
+def _showing(number: int, reach: Reach) -> tuple[Diverged, ...]:
+    """For each cache that served an answer from before a site's change, and each kind of event that asked for it, the
+    tape that diverges soonest."""
+    tapes: dict[tuple[int, str], Diverged] = {}
+    for it in reach.diverged:
+        for site, cache in it.way.blamed:
             if site == number:
-                tapes.setdefault(cache, it)
+                tapes.setdefault((cache, it.way.asked), it)
     return tuple({id(it): it for it in tapes.values()}.values())
 
 
@@ -189,11 +189,6 @@ def _proof(found: Map, drops: Sequence[Tried]) -> str:
     killed = sum(it.stands == "killed" for it in drops)
     known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
     return f"no tape diverges, and without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
-
-
-def _blamed(diverged: Diverged) -> list[tuple[int, int]]:
-    """Sites, and caches, of which a divergence says that an answer outlived what they did."""
-    return [key for key, calls in diverged.served.items() if diverged.stale and diverged.stale in calls]
 
 
 _UNTRIED = {
@@ -244,9 +239,9 @@ def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> s
 def _unseen(number: int, reach: Reach) -> str:
     """Whether a tape serves an answer from before a call that comes to a site, and nobody knows who kept it."""
     for it in reach.diverged:
-        if it.stale and not _blamed(it) and it.stale in reach.reached.get(number, ()):
+        if it.way.stale and not it.way.blamed and it.way.stale in reach.reached.get(number, ()):
             return (
-                f"{name_of(it.tape)} at {it.scope} serves an answer from before {it.stale}, which comes to it, and "
+                f"{it.name} serves an answer from before {it.way.stale}, which comes to it, and "
                 "what keeps that answer was not found in the source"
             )
     return ""

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from staleloc.sim.audit.changes import Change, changes_of
+from staleloc.sim.audit.changes import Change, changes_of, unmatched
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.guards import KINDS, rewrites_of
 from staleloc.sim.audit.patching import Functions, changed_code
@@ -250,3 +250,12 @@ def test_functions_that_have_nothing_to_do_with_the_mapping_keep_their_guards():
     reading = read_program([Source("m", "m.py", source)])
     assert [it.name for it in changes_of(reading, map_of(reading))] == ["Pool.asks: locs for locs[:3]"]
     assert set(KINDS) >= {it.kind for it in changes_of(reading, map_of(reading))}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "told"), [("pool.py:*", None), ("", ""), ("pool.py:*,", ""), ("pool.py:*,loop.py:*", "loop.py:*")]
+)
+def test_a_pattern_that_matches_nothing_is_told(patterns: str, told: str | None) -> None:
+    """One that is empty asks about nothing, and is no answer to anything."""
+    reading = read_program([Source("pool", "pool.py", "def free(it): it.full_to_swa_index_mapping[0] = 0")])
+    assert unmatched(reading, patterns) == told

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from staleloc.sim.audit import record, text
 from staleloc.sim.audit.changes import changes_of
+from staleloc.sim.audit.diverging import Diverging, Way
 from staleloc.sim.audit.find import read_program
 from staleloc.sim.audit.prove import Proof
-from staleloc.sim.audit.reach import Diverged, Reach
+from staleloc.sim.audit.reach import Reach
 from staleloc.sim.audit.reasons import Reasons, reasons_for
 from staleloc.sim.audit.sites import map_of
 from staleloc.sim.audit.sources import Source, read_tree
 from staleloc.sim.audit.verdicts import Audit, Row, rows_of, tried
-from staleloc.sim.divergence import Divergence
+from staleloc.sim.divergence import Divergence, LocRow
+from staleloc.sim.events import Alloc, Clear
 from staleloc.sim.mutate import builtin_root
 from staleloc.sim.scope import Scope
 
@@ -57,10 +60,22 @@ def row(number: int, reached: Reach, outcome: str = "killed") -> Row:
     return rows_of(FOUND, {"pool.py": "pool"}, reached, guards)[number]
 
 
-def diverged(stale: str, calls: tuple[str, ...]) -> Reach:
-    """A tape on which the bare site's answer was served."""
-    divergence = Divergence("stale-translation", "translation", 3, "a fact")
-    return reach(diverged=[Diverged(Scope(), 7, divergence, stale, {(BARE, 0): calls})])
+def diverging(*tapes: tuple[int, Way, int]) -> Diverging:
+    """Tapes that diverge: number, how, and at which event."""
+    told = Diverging()
+    for number, way, event in tapes:
+        told.note(way, 0, number, Divergence(way.kind, "a check", event, "a fact"))
+    return told
+
+
+def stale(event: str, *blamed: tuple[int, int], asked: str = "translate") -> Way:
+    """An answer from before an event is served."""
+    return Way("stale-translation", asked, event, blamed)
+
+
+def diverged(*blamed: tuple[int, int]) -> Reach:
+    """A tape on which a cache serves an answer from before x."""
+    return reach(diverging=diverging((7, stale("x", *blamed), 3)))
 
 
 def test_a_guard_that_is_missed_makes_a_site_safe():
@@ -104,33 +119,49 @@ def test_a_site_whose_invalidations_were_left_alone_is_neither_safe_nor_told_of(
 
 def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
     """Served alone proves nothing: another event may be why."""
-    assert row(BARE, diverged("compact", ("compact",))).verdict == "unguarded"
-    assert row(BARE, diverged("free", ("compact",))).verdict == "unproven"
-    assert row(BARE, diverged("", ("compact",))).verdict == "unproven"
+    divergence = Divergence("stale-translation", "a check", 1, "a fact", rows=(LocRow(1, 2, 3, stale_at=0),))
+    events = (Clear(), Alloc(0, 1))
+    assert Way.of(divergence, events, {(BARE, 0): {"clear", "x"}}) == stale("clear", (BARE, 0), asked="alloc")
+    assert Way.of(divergence, events, {(BARE, 0): {"x"}}) == stale("clear", asked="alloc")
+    assert Way.of(replace(divergence, rows=()), events, {(BARE, 0): {"x"}}) == stale("", asked="alloc")
+    assert row(BARE, diverged((BARE, 0))).verdict == "unguarded"
+    assert row(BARE, diverged((GUARDED, 0))).verdict == "unproven"
+    assert row(BARE, diverged()).verdict == "unproven"
 
 
-def test_each_cache_that_serves_it_is_shown_by_the_tape_that_diverges_soonest():
-    """A site may be guarded against one cache and not against another."""
-    tapes = [
-        Diverged(
-            Scope(),
-            number,
-            Divergence("stale-translation", "translation", event, "a fact"),
-            "x",
-            {(BARE, cache): ("x",)},
-        )
-        for number, event, cache in ((1, 9, 0), (2, 4, 0), (3, 6, 1))
-    ]
-    assert [it.tape for it in row(BARE, reach(diverged=tapes)).diverged] == [2, 3]
+def test_each_cache_that_serves_it_is_shown_by_the_tapes_that_diverge_soonest():
+    """A site may be guarded against one cache and not against another; each kind of event that asks has a tape."""
+    zero, one = stale("x", (BARE, 0)), stale("x", (BARE, 1))
+    tapes = diverging((1, zero, 9), (2, zero, 4), (3, one, 6), (4, stale("x", (BARE, 0), asked="write_kv"), 5))
+    assert [it.tape for it in row(BARE, reach(diverging=tapes)).diverged] == [2, 4, 3]
+
+
+def test_any_number_of_leaks_hides_no_stale_answer():
+    """Whatever else diverges, and however much sooner: of each way the shortest tapes are kept, and all are counted."""
+    leaks = [(number, Way("leak", "free", "", ()), 1) for number in range(500)]
+    told = reach(diverging=diverging(*leaks, (500, stale("x", (BARE, 0)), 90)))
+    assert row(BARE, told).verdict == "unguarded"
+    assert audit(told).unexplained == 500
+    assert len(told.diverged) < 10
+
+
+def test_what_is_kept_is_the_same_for_any_number_of_processes():
+    """The shortest tapes, by their numbers where several are as short."""
+    tapes = [(number, stale("x", (BARE, 0)), 5 + number % 3) for number in range(20)]
+    alone, together = reach(diverging=diverging(*tapes)), Reach()
+    for share in (tapes[::2], tapes[1::2]):
+        account = json.loads(json.dumps(diverging(*share).to_json()))
+        together.diverging.add(account)
+    assert alone.diverged == together.diverged
+    assert [it.tape for it in alone.diverged] == [0, 3, 6]
+    assert alone.diverging.counts == together.diverging.counts
 
 
 def test_an_answer_that_nobody_is_known_to_keep_makes_no_site_safe():
     """A closure, say, keeps it: the tape names the call, and every site that the call comes to is in doubt."""
-    divergence = Divergence("stale-translation", "translation", 3, "a fact")
-    for stale, verdict in (("x", "unproven"), ("free", "safe"), ("", "safe")):
-        told = row(GUARDED, reach(diverged=[Diverged(Scope(), 7, divergence, stale, {})]))
-        assert told.verdict == verdict
-    told = row(GUARDED, reach(diverged=[Diverged(Scope(), 7, divergence, "x", {})]))
+    for event, verdict in (("x", "unproven"), ("free", "safe"), ("", "safe")):
+        assert row(GUARDED, reach(diverging=diverging((7, stale(event), 3)))).verdict == verdict
+    told = row(GUARDED, diverged())
     assert told.why.startswith("tape 7 at the allocator level serves an answer from before x, which comes to it")
 
 
@@ -143,7 +174,7 @@ def audit(reached: Reach) -> Audit:
 
 def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
     """And says which tape shows it, and which cache served it."""
-    told = text.render(audit(diverged("compact", ("compact",))))
+    told = text.render(audit(diverged((BARE, 0))))
     assert "pool.py:12  Pool.guarded  write  3        2        0       1 of 1  safe       alloc, free (0.5 s)" in told
     assert "pool.py:16  Pool.bare     write  2        2        0       none    unguarded" in told
     assert "an answer from before is served by Pool.cached (tape 7 at the allocator level)" in " ".join(told.split())
@@ -152,13 +183,13 @@ def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
 
 def test_a_tape_that_no_site_explains_is_counted():
     """A divergence is never passed over."""
-    told = text.render(audit(diverged("", ())))
+    told = text.render(audit(reach(diverging=diverging((7, Way("leak", "free", "", ()), 3)))))
     assert "1 more tapes diverge, and no site explains them" in told
 
 
 def test_annotations_are_escaped_for_github():
     """One line a site that is not safe, an error if it is unguarded; no text ends a line or a property early."""
-    lines = text.for_github(audit(diverged("compact", ("compact",))), "a,b:c/")
+    lines = text.for_github(audit(diverged((BARE, 0))), "a,b:c/")
     assert lines == [
         "::error file=a%2Cb%3Ac/pool.py,line=16,title=staleloc: unguarded::Pool.bare changes the mapping: an answer "
         "from before is served by Pool.cached (tape 7 at the allocator level)"
@@ -167,7 +198,7 @@ def test_annotations_are_escaped_for_github():
 
 def test_the_records_are_json_and_name_every_site():
     """JSON has all that was found; SARIF a result for each site that is not safe, with its place in the repository."""
-    it = audit(diverged("compact", ("compact",)))
+    it = audit(diverged((BARE, 0)))
     told = json.loads(json.dumps(record.to_json(it)))
     assert [site["verdict"] for site in told["sites"] if "verdict" in site] == ["safe", "unguarded"]
     assert told["guards"][0]["outcome"] == "killed"

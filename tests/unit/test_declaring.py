@@ -345,6 +345,19 @@ class Odd(Declared):
 """
 
 
+def test_an_event_is_tried_between_two_questions_for_the_same_locs(declare: Load) -> None:
+    """Whatever else asks: what a cache keeps from before the event is asked for right after it."""
+    declare(COMPACT)
+    between = 0
+    for index in range(40):
+        kinds = generate(seeded(2, index), BuiltinTarget.profiles).events
+        between += sum(
+            mine.kind == "compact" and one == other and isinstance(one, ev.Translate) and one.source == "kept"
+            for one, mine, other in zip(kinds, kinds[1:], kinds[2:], strict=False)
+        )
+    assert between > 5
+
+
 def test_parameters_may_be_called_anything(declare: Load) -> None:
     """Shrinking knows some names, and takes them for what they are only if they are numbers."""
     declare(ODD)
