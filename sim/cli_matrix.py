@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from pathlib import Path
@@ -13,6 +14,8 @@ from staleloc.sim.matrix.defaults import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
 
 __all__ = ["matrix"]
 
+_MAX_SEEDS = 1000
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -20,16 +23,19 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     """The numbers in a list such as ``0-4`` or ``0,3``."""
     if value is None:
         return None
-    seeds: list[int] = []
-    for part in value.split(","):
-        found = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
-        if found is None or len(seeds) > 1000:
-            raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
-        first = int(found[1])
-        seeds += range(first, min(int(found[2] or first), first + 1000) + 1)
-    if not seeds:
+    ranges = [_range(part) for part in value.split(",")]
+    if not all(ranges) or sum(map(len, ranges)) > _MAX_SEEDS:
         raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
-    return tuple(dict.fromkeys(seeds))
+    return tuple(dict.fromkeys(itertools.chain(*ranges)))
+
+
+def _range(part: str) -> range:
+    """The numbers of ``3`` or ``0-4``, none of anything else; of too many some, one more than may be."""
+    found = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+    if found is None:
+        return range(0)
+    first = int(found[1])
+    return range(first, min(int(found[2] or first), first + _MAX_SEEDS) + 1)
 
 
 def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

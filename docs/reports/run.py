@@ -19,7 +19,7 @@ from staleloc.sim.targets.sglang.target import load
 
 
 def run(version: str, script: str) -> str:
-    """Run the script, which ends with its exit code; otherwise, why it could not."""
+    """Run the script, which ends the process with its exit code if that is 0 or 1; otherwise, why it could not."""
     if not Path(script).is_file():
         return f"there is no file {script}"
     try:
@@ -28,6 +28,10 @@ def run(version: str, script: str) -> str:
         return str(error)
     try:
         runpy.run_path(script, run_name="__main__")
+    except SystemExit as ended:
+        if ended.code in (0, 1):
+            raise
+        return f"{script} ended with {ended.code!r}, not with 0 or 1"
     except Exception as error:  # whatever it is that a release has in another way
         return f"{script} does not fit sglang {version}: {type(error).__name__}: {error}"
     return f"{script} did not say whether the bug shows"

@@ -66,7 +66,7 @@ def save(matrix: Matrix, path: Path) -> None:
         KeepError: it cannot be written.
     """
     path = path.resolve()
-    beside = path.with_name(f"{path.name}.new")
+    beside = path.with_name(f".{path.name}.staleloc-new")
     write(beside, json.dumps(to_json(matrix), indent=1, ensure_ascii=True) + "\n")
     os.replace(beside, path)
 

@@ -177,6 +177,17 @@ def test_a_release_that_a_script_does_not_fit_is_told_in_one_line(available: Cal
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
+def test_a_script_that_ends_otherwise_says_nothing_of_the_bug(
+    available: Callable[[str], Release], tmp_path: Path
+) -> None:
+    """Python would make a 1 of a text."""
+    available("sglang==0.5.17")
+    script = tmp_path / "it.py"
+    script.write_text("raise SystemExit('no GPU')\n", encoding="utf-8")
+    done = python(str(REPORTS / "run.py"), "0.5.17", str(script))
+    assert (done.returncode, done.stderr) == (2, f"run.py: {script} ended with 'no GPU', not with 0 or 1\n")
+
+
 @pytest.mark.parametrize("version", [pytest.param("0.5.19", marks=LATER), "0.5.23"])
 def test_a_resume_comes_to_the_unsent_page_when_all_is_sent(available: Callable[[str], Release], version: str) -> None:
     """So it is a bug of its own, which telling the sender of the whole tail does not mend."""

@@ -316,6 +316,8 @@ def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: S
         (["--show"], "--show shows what is in a file; give it with --json"),
         (["--targets", "0.5.12,builtin"], "'builtin' is no SGLang release; use for example 0.5.12"),
         (["--seeds", "4-x"], "'4-x' is no list of seeds such as 0-4 or 0,3"),
+        (["--seeds", "0,3-1"], "'0,3-1' is no list of seeds such as 0-4 or 0,3"),
+        (["--seeds", "0-1000"], "'0-1000' is no list of seeds such as 0-4 or 0,3"),
         (["--targets", "0.5.1"], "sglang==0.5.1 is older than 0.5.11, the first release that can be driven"),
         (["--html", "no/such/folder/a.html"], "no/such/folder/a.html cannot be written"),
     ],
