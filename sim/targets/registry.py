@@ -40,19 +40,26 @@ def parse(text: str) -> TargetSpec:
         TargetError: no such kind of target.
     """
     family, colon, policy = text.partition(":")
-    if family == "builtin" and bool(policy) == bool(colon):
-        from staleloc.sim.targets.builtin import BuiltinEngine
-
-        known = sorted({name for profile in BuiltinEngine.profiles for name in profile.policies})
-        if policy and policy not in known:
-            raise TargetError(f"builtin has no policy {policy!r}; it has {', '.join(known)}")
-        return TargetSpec(text, family, policy or None)
+    if text == "builtin":
+        return TargetSpec(text, family)
+    if family == "builtin" and policy:
+        return TargetSpec(text, family, _policy(policy))
     if text.startswith("builtin@") and text != "builtin@":
         return TargetSpec(text, "builtin", root=_copy(text))
     if text.startswith(("sglang==", "sglang@")) and text not in ("sglang==", "sglang@"):
         return TargetSpec(text, "sglang")
     forms = "builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH"
     raise TargetError(f"unknown target {text!r}; use {forms} (see: staleloc targets list)")
+
+
+def _policy(name: str) -> str:
+    # Only here: a command that plays in workers has no use for torch, which takes longer to load than all the rest.
+    from staleloc.sim.targets.builtin import BuiltinEngine
+
+    known = sorted({policy for profile in BuiltinEngine.profiles for policy in profile.policies})
+    if name not in known:
+        raise TargetError(f"builtin has no policy {name!r}; it has {', '.join(known)}")
+    return name
 
 
 def _copy(text: str) -> Path:

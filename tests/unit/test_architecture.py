@@ -188,3 +188,10 @@ def test_every_package_is_installed():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
     folders = {path.parent.relative_to(ROOT) for top in ("models", "sim") for path in (ROOT / top).rglob("*.py")}
     assert {str(folder) for folder in folders} <= set(listed.values())
+
+
+def test_a_command_that_plays_in_workers_loads_no_torch():
+    """It takes longer to load than everything else, and a short campaign would wait for it twice."""
+    program = "from staleloc.sim.cli import main; import sys; code = main(); sys.exit(code or 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, "fuzz", "--tapes", "2"], capture_output=True, check=False)
+    assert done.returncode == 0
