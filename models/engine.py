@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from staleloc.models.config import SWA, Config
 from staleloc.models.graphs import Graphs
+from staleloc.models.mapping import Mapping
 from staleloc.models.prefix import PrefixTags
 from staleloc.models.requests import Phase, Request
 from staleloc.models.situations import Witness
@@ -20,6 +21,7 @@ class EngineWorld(Witness):
         requests: the requests that wait or run, by number.
         swa_layers: for each layer, whether it is an SWA layer.
         graphs: what was captured and run through graphs.
+        mapping: the target's table as it was read after each event.
     """
 
     def __init__(self, config: Config) -> None:
@@ -29,6 +31,7 @@ class EngineWorld(Witness):
         self.swa_layers = [kind == SWA for kind in config.layers]
         self.requests: dict[int, Request] = {}
         self.graphs = Graphs()
+        self.mapping = Mapping(0)
         self.aborted: set[tuple[int, ...]] = set()
 
     def arrive(self, number: int, tokens: list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 __all__ = ["Change", "Mapping"]
@@ -39,6 +40,20 @@ class Mapping:
         if self.table[loc] != swa:
             self.table[loc] = swa
             self.history.setdefault(loc, []).append(Change(event, swa))
+
+    def follow(self, event: int, table: list[int]) -> None:
+        """The table was read after this event, and is right by definition: where slots are not predicted."""
+        if not self.table:
+            self.table = [0] * len(table)
+        if table != self.table:
+            for loc, swa in enumerate(table):
+                self.set(event, loc, swa)
+
+    def changed_from(self, loc: int, swa: int) -> int | None:
+        """The last event that changed an entry from this value; None if it never had it, or has it."""
+        # An entry begins as "no SWA slot", as that of a tail's head does.
+        known = [Change(-1, 0), *self.history.get(loc, [])]
+        return next((after.event for before, after in reversed([*pairwise(known)]) if before.swa == swa), None)
 
     def forget(self, event: int, loc: int) -> None:
         """The entry is dead: it reads 0, or its old value while nobody may ask."""

@@ -13,7 +13,7 @@ from staleloc.models.config import Config
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import Event
 
-__all__ = ["PASSED_ON", "Stuck", "hang", "patience"]
+__all__ = ["PASSED_ON", "Stuck", "hang", "patience", "playing"]
 
 PATIENCE = 3.0
 """Seconds of processor time an event may take in a pool of no size. Events of tiny pools take milliseconds, but an
@@ -44,6 +44,14 @@ class _Clocked(Protocol):
     now: int
 
 
+_playing: _Clocked | None = None
+
+
+def playing() -> int:
+    """Index of the event that is played in this process; -1 if none is."""
+    return -1 if _playing is None else _playing.now
+
+
 @contextmanager
 def patience(world: _Clocked, config: Config) -> Iterator[None]:
     """Raise Stuck in an event (``world.now``) that uses up the processor for too long.
@@ -51,6 +59,8 @@ def patience(world: _Clocked, config: Config) -> Iterator[None]:
     Processor time, so that a busy machine makes nothing a hang. Whoever waits for something that
     never comes, or loops outside Python, is left to the campaign, which looks at the wall clock.
     """
+    global _playing
+    _playing = world
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -72,6 +82,7 @@ def patience(world: _Clocked, config: Config) -> Iterator[None]:
     try:
         yield
     finally:
+        _playing = None
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from staleloc.sim.divergence import Divergence
 from staleloc.sim.events import Event
 from staleloc.sim.wire import divergence_to_json
 
-__all__ = ["Diverging", "Way"]
+__all__ = ["NOBODY", "Diverging", "Way"]
 
 MAX_KEPT = 3
 """Tapes, the shortest, that are kept of each way."""
+
+
+NOBODY = -1
+"""Number of a cache that was not found in the source."""
 
 
 @dataclass(frozen=True, order=True)
@@ -26,26 +30,45 @@ class Way:
         kind: of the divergence.
         asked: kind of the event that shows it.
         stale: kind of the event that made an answer wrong; ``""`` if that cannot be told.
-        blamed: ``(site, cache)``: in such an event the site changed the mapping, and the cache served the answer from
+        blamed: ``(site, cache)``: in that event the site changed the mapping, and the cache served the answer from
             before.
+        doubted: ``(site, cache)`` that can neither be blamed nor cleared: what else was served too late in the event
+            that shows it, or in any if it is not known what made the answer wrong; otherwise the sites of the event
+            that did, and `NOBODY`.
     """
 
     kind: str
     asked: str
     stale: str
     blamed: tuple[tuple[int, int], ...]
+    doubted: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, divergence: Divergence, events: tuple[Event, ...], served: Mapping[tuple[int, int], Set[str]]) -> Way:
+    def of(
+        cls,
+        divergence: Divergence,
+        events: tuple[Event, ...],
+        late: Mapping[tuple[int, int], Set[tuple[int, int]]],
+        changed: Mapping[int, Set[int]],
+    ) -> Way:
         """That of one tape.
 
         Args:
-            served: ``(site, cache)`` -> calls in which the site changed the mapping under an answer that was served
-                afterwards.
+            late: ``(site, cache)`` -> events in which the site changed the mapping under an answer, each with the event
+                in which it was served afterwards.
+            changed: event -> sites that were reached in it.
         """
-        stale = "" if divergence.stale_at is None else events[divergence.stale_at].kind
-        asked = events[divergence.event].kind if divergence.event < len(events) else ""
-        return cls(divergence.kind, asked, stale, tuple(sorted(key for key, calls in served.items() if stale in calls)))
+        shown, at = divergence.event, divergence.stale_at
+        asked = events[shown].kind if shown < len(events) else ""
+        if at is None:
+            return cls(divergence.kind, asked, "", (), tuple(sorted(late)))
+        stale = events[at].kind
+        blamed = sorted(key for key, times in late.items() if any(made == at for made, _ in times))
+        if blamed:
+            return cls(divergence.kind, asked, stale, tuple(blamed))
+        others = sorted(key for key, times in late.items() if any(served == shown for _, served in times))
+        here = [(site, NOBODY) for site in sorted(changed.get(at, ()))]
+        return cls(divergence.kind, asked, stale, (), tuple(others or here))
 
 
 @dataclass
@@ -68,15 +91,15 @@ class Diverging:
     def to_json(self) -> list[dict[str, Any]]:
         """For another process."""
         return [
-            {"way": [way.kind, way.asked, way.stale, way.blamed], "count": self.counts[way], "tapes": tapes}
+            {"way": astuple(way), "count": self.counts[way], "tapes": tapes}
             for way, tapes in sorted(self.shortest.items())
         ]
 
     def add(self, told: Iterable[dict[str, Any]]) -> None:
         """Count what another process has kept."""
         for it in told:
-            kind, asked, stale, blamed = it["way"]
-            way = Way(kind, asked, stale, tuple((site, cache) for site, cache in blamed))
+            kind, asked, stale, *pairs = it["way"]
+            way = Way(kind, asked, stale, *(tuple((site, cache) for site, cache in it) for it in pairs))
             self.counts[way] += it["count"]
             for length, scope, tape, divergence in it["tapes"]:
                 self._keep(way, (length, scope, tape, divergence))

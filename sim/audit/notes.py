@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeVar
 
+from staleloc.sim.patience import playing
+
 __all__ = ["NAME", "Notes", "install"]
 
 NAME = "_staleloc_notes"
@@ -25,12 +27,12 @@ class _Waiting:
     """A site has changed the mapping under an answer, and nobody has asked for it since.
 
     Attributes:
-        call: in which that happened.
+        event: index of the event in which that happened.
         dropped: whether the answer is gone.
         guard: which invalidation it was that dropped it, if it is one of those that are counted.
     """
 
-    call: str
+    event: int
     dropped: bool = False
     guard: int | None = None
 
@@ -44,9 +46,11 @@ class Notes:
         alive: site -> how often an answer was alive then.
         exposed: ``(site, cache)`` -> how often.
         served: ``(site, cache)`` -> how often an answer from before was there and asked for.
-        calls: ``(site, cache)`` -> calls in which the site was reached, of those that were served.
+        late: ``(site, cache)`` -> events of this tape in which the site changed the mapping under an answer, each with
+            the event in which it was served afterwards.
+        changed: event of this tape -> sites that were reached in it.
         needed: guard -> how often an answer that it dropped was asked for again.
-        passed: guards whose statement was come to since this was last emptied.
+        passed: guards whose statement was come to in this tape.
     """
 
     def __init__(self) -> None:
@@ -55,14 +59,18 @@ class Notes:
         self.alive: Counter[int] = Counter()
         self.exposed: Counter[tuple[int, int]] = Counter()
         self.served: Counter[tuple[int, int]] = Counter()
-        self.calls: dict[tuple[int, int], set[str]] = {}
+        self.late: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        self.changed: dict[int, set[int]] = {}
         self.needed: Counter[int] = Counter()
         self.passed: set[int] = set()
         self._live: set[int] = set()
         self._waiting: dict[int, dict[int, _Waiting]] = {}
 
     def restart(self) -> None:
-        """New objects: nothing is alive."""
+        """New objects, for another tape: nothing is alive."""
+        self.late.clear()
+        self.changed.clear()
+        self.passed.clear()
         self._live.clear()
         self._waiting.clear()
 
@@ -70,10 +78,12 @@ class Notes:
         """A site has changed the mapping."""
         if not self.call:
             return
+        event = playing()
         self.reached[number, self.call] += 1
+        self.changed.setdefault(event, set()).add(number)
         self.alive[number] += bool(self._live)
         for cache in self._live:
-            self._waiting.setdefault(cache, {})[number] = _Waiting(self.call)
+            self._waiting.setdefault(cache, {})[number] = _Waiting(event)
 
     def keep(self, cache: int) -> None:
         """An answer is kept."""
@@ -106,7 +116,7 @@ class Notes:
                 self.exposed[number, cache] += 1
                 if not it.dropped and value is not None:
                     self.served[number, cache] += 1
-                    self.calls.setdefault((number, cache), set()).add(it.call)
+                    self.late.setdefault((number, cache), set()).add((it.event, playing()))
         return value
 
 

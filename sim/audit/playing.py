@@ -143,8 +143,6 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
     for number, index in itertools.chain(known, rounds_of(scopes, rounds)):
         if deadline is not None and time.monotonic() >= deadline:
             break
-        notes.calls.clear()
-        notes.passed.clear()
         before = Counter(notes.needed)
         try:
             tape, verdict = one(noted, job["seed"], scopes[number], index)
@@ -154,7 +152,9 @@ def _play(job: dict[str, Any]) -> dict[str, Any]:
             continue
         played += 1
         if verdict.divergence is not None:
-            diverging.note(Way.of(verdict.divergence, tape.events, notes.calls), number, index, verdict.divergence)
+            diverging.note(
+                Way.of(verdict.divergence, tape.events, notes.late, notes.changed), number, index, verdict.divergence
+            )
             continue
         for guard in {*(notes.needed - before), *notes.passed}:
             _keep(needing[guard], [len(tape.events), number, index])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from staleloc.sim.audit.changes import Change
+from staleloc.sim.audit.diverging import NOBODY
 from staleloc.sim.audit.prove import Proof
 from staleloc.sim.audit.reach import Diverged, Reach
 from staleloc.sim.audit.reasons import Reason, Reasons
@@ -146,8 +147,8 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     if not diverged:
         missing = (
             _missing(number, site, modules, reach, drops)
+            or _doubted(number, found, reach)
             or _slipped(number, found, reach, drops)
-            or _unseen(number, reach)
         )
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
     calls = reach.reached.get(number)
@@ -155,8 +156,8 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
         number,
         site,
         tuple(calls.most_common()) if calls else (),
-        sum(reach.exposed[number].values()) if number in reach.exposed else 0,
-        sum(reach.served[number].values()) if number in reach.served else 0,
+        sum(reach.exposed[number].values()),
+        sum(reach.served[number].values()),
         len(mine),
         sum(it.stands == "killed" for it in mine),
         verdict,
@@ -205,7 +206,7 @@ def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, dro
         return "its module is not run here"
     if number not in reach.reached:
         return "no event reached it"
-    if number not in reach.exposed:
+    if not reach.exposed[number]:
         return "no answer was alive that was asked for again afterwards"
     if {it.change.spot for it in drops} != {it.spot for it in site.guards}:
         return LEFT_ALONE
@@ -227,7 +228,7 @@ def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, dro
 def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> str:
     """Whether an answer got past the invalidations, which may be conditional; no tape shows that it was wrong."""
     for cache in sorted({cache for it in drops for cache in it.change.caches}):
-        count = reach.served[number][cache] if number in reach.served else 0
+        count = reach.served[number][cache]
         if count:
             return (
                 f"{found.caches[cache].name} was asked {count} times after it and still had the answer from before, "
@@ -236,12 +237,17 @@ def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> s
     return ""
 
 
-def _unseen(number: int, reach: Reach) -> str:
-    """Whether a tape serves an answer from before a call that comes to a site, and nobody knows who kept it."""
+def _doubted(number: int, found: Map, reach: Reach) -> str:
+    """Whether a site may be why a tape diverges: nobody knows who kept an answer, or what made it wrong."""
     for it in reach.diverged:
-        if it.way.stale and not it.way.blamed and it.way.stale in reach.reached.get(number, ()):
-            return (
-                f"{it.name} serves an answer from before {it.way.stale}, which comes to it, and "
-                "what keeps that answer was not found in the source"
-            )
+        for site, cache in it.way.doubted:
+            if site != number:
+                continue
+            if cache == NOBODY:
+                return (
+                    f"{it.name} serves an answer from before {it.way.stale}, which comes to it, and what keeps that "
+                    "answer was not found in the source"
+                )
+            name = found.caches[cache].name
+            return f"{it.name} diverges ({it.way.kind}) after {name} served an answer from before it; that may be why"
     return ""

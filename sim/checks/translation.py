@@ -6,9 +6,6 @@ row that a read brought back.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from staleloc.models.mapping import Change
 from staleloc.models.world import World
 from staleloc.sim.checks.base import Check, Step
 from staleloc.sim.divergence import Divergence, LocRow
@@ -115,8 +112,7 @@ def _stale_at(world: World, loc: int, actual: int) -> int | None:
     changes = mapping.history.get(loc, [])
     if mapping.value_at(loc, used) == actual:
         return next((change.event for change in changes if change.event > used), None)
-    known = [Change(-1, 0), *changes]  # an entry begins as "no SWA slot", as that of a tail's head does
-    return next((after.event for before, after in reversed([*pairwise(known)]) if before.swa == actual), None)
+    return mapping.changed_from(loc, actual)
 
 
 def _why(step: Step, row: LocRow) -> str:

@@ -59,6 +59,8 @@ def drive_steps(
                     effect.append(step.effect)
                 if divergence is not None:
                     break
+                if step.effect is not None:
+                    world.mapping.follow(index, step.mapping)
     except Stuck:
         divergence = hang(index, tape.events[index])
         effect.append(tape.events[index])

@@ -39,7 +39,7 @@ def parse(text: str) -> TargetSpec:
     Raises:
         TargetError: no such kind of target.
     """
-    family, colon, policy = text.partition(":")
+    family, _, policy = text.partition(":")
     if text == "builtin":
         return TargetSpec(text, family)
     if family == "builtin" and policy:

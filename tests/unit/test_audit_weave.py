@@ -97,7 +97,7 @@ def test_an_answer_that_outlives_a_site_is_served(notes: Notes):
     key = (number(found, "Pool.unguarded"), 0)
     assert notes.reached == {(key[0], "compact"): 1}
     assert notes.alive[key[0]] == 1
-    assert (notes.exposed[key], notes.served[key], notes.calls[key]) == (1, 1, {"compact"})
+    assert (notes.exposed[key], notes.served[key], notes.late[key]) == (1, 1, {(-1, -1)})
     assert not notes.needed
 
 
@@ -161,7 +161,7 @@ def test_coming_to_a_guard_is_counted_before_its_statement_runs(notes):
     exec(Weaver({"m": hooks_of(found, changes)["m.py"]})("m", source), names)
 
     def come(locs: list[int]) -> set[str]:
-        notes.passed.clear()
+        notes.restart()
         names["keep"]([0, 1, 0, 5, 6], locs)
         return {f"{changes[number].kind} {changes[number].spot.line}" for number in notes.passed}
 
