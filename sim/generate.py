@@ -33,6 +33,9 @@ _BETWEEN_PERCENT = 25
 _CHANGING = frozenset({ev.FreeSwa.kind, ev.SetMapping.kind, ev.RegisterMapping.kind, ev.Translate.kind})
 """What changes the mapping of a running batch, and what asks for it again."""
 
+_GROUPED = (ev.FreeSwa.kind, ev.FreeSwa.kind, ev.FreeGroupEnd.kind)
+"""What a group that is opened under a running batch is for; anything but giving back waits for its end."""
+
 
 def generate(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A legal tape for a target with these profiles. It depends on nothing but the choices."""
@@ -63,6 +66,9 @@ class _Author(Parts):
         self.allocating = tuple(kind for kind in habits.kinds if kind in _ALLOCATING)
         own = tuple(kind for kind in habits.kinds if kind in declared())
         self.changing = tuple(kind for kind in habits.kinds if kind in _CHANGING) + own * _OWN_TIMES
+        self.grouped = tuple(kind for kind in _GROUPED if kind in habits.kinds)
+        if {ev.FreeSwa.kind, ev.FreeGroupBegin.kind} <= {*habits.kinds}:
+            self.changing += (ev.FreeGroupBegin.kind,)
 
     def propose(self) -> ev.Event | None:
         """A legal event, or None if the one that came to mind does not fit now."""
@@ -89,7 +95,10 @@ class _Author(Parts):
         """The kind of the next event. A running forward goes on, or its mapping changes under it; one whose
         slots were given back is watched while they are handed out again."""
         forward = self.ledger.forward
-        if forward is not None and not self.ledger.group_open:
+        if forward is not None and self.ledger.group_open:
+            if self.grouped and self.choices.chance(60):
+                return self.choices.pick(self.grouped)
+        elif forward is not None:
             if forward.broken and self.choices.chance(70):
                 asks = self.choices.chance(50) and ev.Translate.kind in self.habits.kinds
                 return ev.Translate.kind if asks else self.choices.pick(self.allocating)

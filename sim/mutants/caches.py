@@ -37,6 +37,15 @@ def _forgotten_invalidations() -> Iterator[Mutant]:
             name = f"{prefix}-drop-invalidate-{site.replace('_', '-')}"
             yield Mutant(name, "builtin", edits, pool, (policy,), story, (site, *kinds, "translate"))
         yield Mutant(
+            f"{prefix}-no-invalidate-in-a-group",
+            "builtin",
+            (swap("swa", "SwaAllocator.free_swa", _INVALIDATE, f"self._group is None and {_INVALIDATE}"),),
+            pool,
+            (policy,),
+            "a window evicted while a free group is open is still written and read through the cache",
+            ("free_group_begin", "free_swa", "translate"),
+        )
+        yield Mutant(
             f"{prefix}-drop-invalidate-begin-forward",
             "builtin",
             (drop("policies", f"{'Memo' if policy == 'memo' else 'FirstLayer'}.begin_forward", "self.invalidate()"),),
