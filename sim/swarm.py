@@ -22,7 +22,7 @@ _WEIGHTS: dict[str, int] = {
     ev.Alloc.kind: 10, ev.AllocExtend.kind: 10, ev.AllocDecode.kind: 6, ev.AllocExtendSwaTail.kind: 6,
     ev.Free.kind: 7, ev.FreeSwa.kind: 6, ev.FreeGroupBegin.kind: 2, ev.FreeGroupEnd.kind: 3,
     ev.SetMapping.kind: 6, ev.RegisterMapping.kind: 4, ev.Backup.kind: 3, ev.Restore.kind: 5, ev.Clear.kind: 2,
-    ev.BeginForward.kind: 12, ev.WriteKv.kind: 24, ev.ReadKv.kind: 6, ev.Translate.kind: 8, ev.EndForward.kind: 4,
+    ev.BeginForward.kind: 16, ev.WriteKv.kind: 24, ev.ReadKv.kind: 6, ev.Translate.kind: 8, ev.EndForward.kind: 4,
     ev.CpuCopy.kind: 4, ev.LoadCpuCopy.kind: 6, ev.Move.kind: 3,
 }  # fmt: skip
 """How often an event is tried when it is in the swarm."""
