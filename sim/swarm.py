@@ -19,7 +19,7 @@ from staleloc.sim.targets.base import Profile
 __all__ = ["Habits", "draw_config", "draw_habits"]
 
 _WEIGHTS: dict[str, int] = {
-    ev.Alloc.kind: 10, ev.AllocExtend.kind: 10, ev.AllocDecode.kind: 6, ev.AllocExtendSwaTail.kind: 6,
+    ev.Alloc.kind: 10, ev.AllocExtend.kind: 10, ev.AllocDecode.kind: 6, ev.AllocExtendSwaTail.kind: 9,
     ev.Free.kind: 7, ev.FreeSwa.kind: 6, ev.FreeGroupBegin.kind: 2, ev.FreeGroupEnd.kind: 3,
     ev.SetMapping.kind: 6, ev.RegisterMapping.kind: 4, ev.Backup.kind: 3, ev.Restore.kind: 5, ev.Clear.kind: 2,
     ev.BeginForward.kind: 16, ev.WriteKv.kind: 24, ev.ReadKv.kind: 6, ev.Translate.kind: 8, ev.EndForward.kind: 4,
