@@ -73,7 +73,7 @@ class WorkerProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         environment = os.environ | {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "staleloc.sim.worker", str(os.getpid())],
+            [sys.executable, "-P", "-m", "staleloc.sim.worker", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -57,6 +57,8 @@ METHODS = {
             inner.free_pages, inner.release_pages = torch.arange(1, first), inner.release_pages[:0]
             if hasattr(self._kvcache, "invalidate_loc_cache"):
                 self._kvcache.invalidate_loc_cache()
+            elif hasattr(self._kvcache, "swa_loc"):
+                self._kvcache.swa_loc = None
     ''',
 }
 """Target -> the method. It runs between two steps of the scheduler, when no free group is open."""

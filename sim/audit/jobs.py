@@ -40,7 +40,7 @@ class _Job:
         self._in.write(json.dumps(job).encode())
         self._in.seek(0)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],  # nothing of the folder that the user is in
             stdin=self._in,
             stdout=self._out,
             stderr=self._log,

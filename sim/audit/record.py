@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from staleloc.sim.audit.spots import Spot
 from staleloc.sim.audit.verdicts import Audit, Row, Tried
@@ -104,8 +105,8 @@ def to_sarif(audit: Audit, prefix: str) -> dict[str, Any]:
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": prefix + row.site.spot.path},
-                        "region": {"startLine": row.site.spot.line, "startColumn": row.site.spot.column + 1},
+                        "artifactLocation": {"uri": quote(prefix + row.site.spot.path)},
+                        "region": {"startLine": row.site.spot.line},
                     }
                 }
             ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from staleloc.sim.audit.definitions import Function
@@ -95,8 +95,10 @@ def map_of(reading: Reading) -> Map:
 def _caches(reading: Reading) -> tuple[Cache, ...]:
     spots: dict[Place, dict[str, dict[Spot, None]]] = defaultdict(lambda: defaultdict(dict))
     names = {store.place.attribute for store in reading.log.stores if store.what in ("keep", "fill")}
+    keepers = {store.place for store in reading.log.stores if store.what in ("keep", "fill")}
     for store in reading.log.stores:
-        spots[store.place]["kept" if store.what == "fill" else store.what][store.spot] = None
+        for place in _meant(store.place, keepers) if store.what == "drop" else [store.place]:
+            spots[place]["kept" if store.what == "fill" else store.what][store.spot] = None
     found = []
     for place, by_kind in sorted(spots.items(), key=lambda it: (it[0].owner, it[0].path)):
         kept = sorted({**by_kind["keep"], **by_kind["kept"]})
@@ -110,6 +112,13 @@ def _caches(reading: Reading) -> tuple[Cache, ...]:
         if reading.facts.returns.get(function) is not None and reading.facts.returns[function].answer:
             found.append(Cache(f"{function.name}()", Place("", function.name), (spot,), (), ()))
     return tuple(found)
+
+
+def _meant(place: Place, keepers: Set[Place]) -> list[Place]:
+    """Where something is forgotten: of an object whose class is not known, any that keeps an answer by that name."""
+    if place in keepers or not (place.owner.endswith("?") or "." in place.path):
+        return [place]
+    return [it for it in keepers if it.path == place.attribute and not it.owner.endswith("?")] or [place]
 
 
 class _Ways:

@@ -41,16 +41,16 @@ class Unread:
 
 
 def read_tree(root: Path, package: str) -> Iterator[Source | Unread]:
-    """Every Python file below `root`, in the order of paths.
+    """Every Python file below `root` that can be imported by its name, in the order of paths.
 
     Args:
         root: the folder of a package; links are not followed out of it.
         package: its dotted name, as it is to stand before those of modules.
     """
     for folder, names, files in os.walk(root):
-        names[:] = sorted(name for name in names if name not in SET_ASIDE and not name.startswith("."))
+        names[:] = sorted(name for name in names if name not in SET_ASIDE and name.isidentifier())
         for name in sorted(files):
-            if name.endswith(".py"):
+            if name.endswith(".py") and name.removesuffix(".py").isidentifier():
                 yield _read(Path(folder) / name, root, package)
 
 

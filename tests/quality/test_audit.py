@@ -43,9 +43,9 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
 
 def test_one_policy_has_its_own_audit(tmp_path: Path) -> None:
     """A policy that caches nothing leaves nothing to prove: no site of it is called safe."""
-    asked = ["--strict", "--github"]
+    asked = ["--strict", "--github", "--seconds", "2", "--each", "0.5"]
     done = subprocess.run(
-        [*COMMAND, "--target", "builtin:uncached", "--rounds", "1", "--guards", "swa.py:*.free", *asked],
+        [*COMMAND, "--target", "builtin:uncached", "--guards", "swa.py:*.free", *asked],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr

@@ -54,7 +54,6 @@ SHIPPED: dict[str, dict[str, tuple[str, str]]] = {
         "PR 29352, recovery takes running slots": ("use-after-free", "owners"),
         "unsent: freed before the move": ("stale-translation", "rows"),
     },
-    "sglang==0.5.13": {"PR 27779, surplus on a page that is freed in part": ("wrong-mapping", "leftovers")},
     "sglang==0.5.17": {"PR 34924, a window that is never evicted": ("leak", "window")},
     "sglang==0.5.22": {"unsent: window of a pair key": ("crash", "crash")},
 }

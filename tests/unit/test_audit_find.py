@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -399,6 +400,19 @@ def test_reading_imports_nothing_but_python():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    "drop", ["it.pool.cached = None", "pool = it.pool\n    pool.cached = None", "del it.pool.cached"]
+)
+def test_an_answer_that_is_forgotten_of_an_object_of_no_known_class_is_that_of_any_cache_of_that_name(drop: str):
+    """Whoever changes the mapping drops what the pool keeps, and nothing says of which class the pool is."""
+    other = f"def free(it, locs):\n    it.full_to_swa_index_mapping[locs] = 0\n    {drop}\n"
+    told = map_of(read_program([Source("pool", "pool.py", POOL), Source("other", "other.py", other)]))
+    (cache,) = told.caches
+    assert any(spot.function == "free" for spot in cache.dropped)
+    (site,) = [it for it in told.sites if it.spot.function == "free"]
+    assert [guard.cache for guard in site.guards] == [cache.name]
+
+
 def test_files_that_cannot_be_read_are_told(tmp_path: Path):
     """A hostile folder ends nothing: what is wrong is said, the rest is read."""
     (tmp_path / "good.py").write_text(POOL)
@@ -410,6 +424,8 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path):
     (tmp_path / "nul.py").write_bytes(b"x = 'full_to_swa_index_mapping\0'\n")
     (tmp_path / "deep.py").write_text(f"full_to_swa_index_mapping = {'(' * 5000}{')' * 5000}\n")
     (tmp_path / "minus.py").write_text(f"full_to_swa_index_mapping = {'-' * 20000}1\n")
+    (tmp_path / "no-module.py").write_text("def full_to_swa_index_mapping(:\n")
+    (tmp_path / os.fsdecode(b"\xff.py")).write_text("def full_to_swa_index_mapping(:\n")
     (tmp_path / "large.py").write_bytes(b"#" * (MAX_BYTES + 1))
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
     (tmp_path / "loop").symlink_to(tmp_path)
