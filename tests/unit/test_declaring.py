@@ -22,9 +22,11 @@ from staleloc.sim.finding import Finding, Origin
 from staleloc.sim.generate import generate
 from staleloc.sim.guarding import check_drawn, draw, fingerprint, watched
 from staleloc.sim.ledger import Ledger
+from staleloc.sim.legality import find_violation
 from staleloc.sim.repair import repair
 from staleloc.sim.reshape import joined, merged, renumbered, scaled, shortened
 from staleloc.sim.schema import fits, schema_of, tape_schema
+from staleloc.sim.shrink import shrink
 from staleloc.sim.simplify import simpler_events
 from staleloc.sim.tape import Tape, TapeError, dumps, loads, plain, to_json
 from staleloc.sim.targets.builtin.target import BuiltinTarget
@@ -343,6 +345,41 @@ class Odd(Declared):
     def apply(self, model):
         pass
 """
+
+
+def test_an_event_that_names_requests_by_other_names_is_not_renumbered(declare: Load) -> None:
+    """Shrinking knows the names that the documentation lists; others would name other requests then."""
+    declare(
+        """
+        class Trade(Declared):
+            kind = "trade"
+            one: int
+            other: int
+
+            @classmethod
+            def draw(cls, choices, books):
+                return None
+
+            def legal(self, books):
+                return self.one != self.other and bool(books.length(self.one) and books.length(self.other))
+
+            def call(self, cache):
+                pass
+
+            def apply(self, model):
+                pass
+        """
+    )
+    trade = declaring.declared()["trade"]
+    tape = Tape(Config(policy="memo"), (ev.Alloc(3, 1), ev.Alloc(1, 1), trade(3, 1)))
+    found = Divergence("leak", "conservation", 2, "it")
+
+    def judge(it: Tape) -> Divergence | None:
+        assert find_violation(it, BuiltinTarget.profiles)[1] is None
+        return found if [event.kind for event in it.events] == ["alloc", "alloc", "trade"] else None
+
+    shrunk = shrink(tape, found, BuiltinTarget.profiles[0], judge)
+    assert (shrunk.ended, shrunk.tape.events[-1]) == (None, trade(3, 1))
 
 
 def test_an_event_is_tried_between_two_questions_for_the_same_locs(declare: Load) -> None:

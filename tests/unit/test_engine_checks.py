@@ -7,12 +7,18 @@ shrunk.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from staleloc.models.config import SWA, Config
+from staleloc.models.engine import EngineWorld
+from staleloc.sim.divergence import LocRow
 from staleloc.sim.engine.checks import ENGINE_CHECKS
 from staleloc.sim.engine.drive import drive_engine
+from staleloc.sim.engine.step import EngineStep
+from staleloc.sim.events import Clear
 from staleloc.sim.legality import find_violation
 from staleloc.sim.mutants import MUTANTS
 from staleloc.sim.mutate import load_builtin
@@ -20,6 +26,8 @@ from staleloc.sim.tape import Tape, load
 from staleloc.sim.targets.builtin import BuiltinEngine
 
 TAPES: dict[str, Tape] = {path.stem: load(path) for path in sorted((Path(__file__).parent / "tapes").glob("*.json"))}
+
+CONFIG = Config("hybrid", "uncached", 1, 3, 3, (SWA,))
 
 RULES = {
     "structure": {"misaligned"},
@@ -75,3 +83,16 @@ def test_every_class_of_every_check_is_shown() -> None:
         shown[check].add(kind)
     assert shown == RULES
     assert set(RULES) == {check.name for check in ENGINE_CHECKS}
+
+
+def test_a_stale_answer_says_which_event_changed_the_mapping_from_it() -> None:
+    """By the table as it was read after each event; not of an answer that was never right, or that there is no slot."""
+    world = EngineWorld(CONFIG)
+    for event, table in ((0, [0, 0, 5, 0]), (2, [0, 0, 5, 0]), (3, [0, 0, 0, 0])):
+        world.mapping.follow(event, table)
+    step = EngineStep(6, Clear(), world, cast(Any, SimpleNamespace(raw_mapping=lambda: [0, 0, 7, 0])))
+    rows = [LocRow(2, 7, 5), LocRow(1, 0, 4), LocRow(2, 7, 0), LocRow(2, 7, None)]
+    found = step.diverges("stale-translation", "rows", "it", rows=rows)
+    assert [row.stale_at for row in found.rows] == [3, None, None, None]
+    assert step.diverges("wrong-content", "rows", "it", rows=rows).stale_at is None
+    assert world.mapping.changed_from(2, 0) == 6

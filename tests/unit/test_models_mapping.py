@@ -51,6 +51,21 @@ def test_an_swa_loc_that_was_ever_an_answer_is_known(mapping: Mapping) -> None:
     assert [mapping.ever(swa) for swa in (0, 5, 6, 7)] == [True, True, True, False]
 
 
+def test_the_event_that_changed_an_entry_is_known_by_its_value_before(mapping: Mapping) -> None:
+    """The last of them; an entry begins as "no SWA slot", and what it has nothing has changed yet."""
+    mapping.set(9, 3, 5)
+    mapping.set(11, 3, 6)
+    assert [mapping.changed_from(3, swa) for swa in (5, 6, 0, 7)] == [11, 8, 9, None]
+
+
+def test_a_table_that_is_read_is_followed() -> None:
+    """Where slots are not predicted: only what differs is a change, of the event after which it was read."""
+    mapping = Mapping(0)
+    for event, table in ((2, [0, 4, 0]), (3, [0, 4, 0]), (5, [0, 0, 4])):
+        mapping.follow(event, table)
+    assert mapping.history == {1: [Change(2, 4), Change(5, 0)], 2: [Change(5, 4)]}
+
+
 def test_a_forgotten_entry_may_show_its_old_value(mapping: Mapping) -> None:
     """The entry is 0 from now on, and its last value is tolerated."""
     mapping.set(9, 3, 7)

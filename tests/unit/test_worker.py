@@ -125,6 +125,14 @@ def test_a_target_that_cannot_be_had_is_a_clear_message(target: str, mutant: str
 # Targets that spoil their process
 
 
+def test_nothing_of_the_folder_that_the_user_is_in_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a checkout of torch, or hold a random.py."""
+    (tmp_path / "random.py").write_text("raise SystemExit('mine')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with Player("builtin") as player:
+        assert player.play(TAPE) is None
+
+
 def test_a_target_that_prints_cannot_corrupt_the_protocol(hostile: Spoil) -> None:
     """Python's output, the file descriptor's and a child's all go to standard error."""
     hostile(
