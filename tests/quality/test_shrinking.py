@@ -47,6 +47,7 @@ _SITES = ("alloc", "alloc-extend", "alloc-extend-swa-tail", "free-swa", "clear",
 
 TYPICAL: dict[str, int] = {
     **{f"{policy}-drop-invalidate-{site}": 6 for policy in ("memo", "first-layer") for site in _SITES},
+    "first-layer-drop-invalidate-alloc-extend": 7,
     # A decode step takes a page only when its request's last one is full: that request has to get there first.
     "memo-drop-invalidate-alloc-decode": 8,
     "first-layer-drop-invalidate-alloc-decode": 8,

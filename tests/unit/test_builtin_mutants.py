@@ -92,6 +92,13 @@ _INVALIDATIONS: dict[str, tuple[Shape, tuple[Event, ...]]] = {
 _TAPES: dict[str, tuple[Shape, tuple[Event, ...]]] = {
     **{f"memo-drop-invalidate-{site}": shown for site, shown in _INVALIDATIONS.items()},
     **{f"first-layer-drop-invalidate-{site}": shown for site, shown in _INVALIDATIONS.items()},
+    **{
+        f"{policy}-no-invalidate-in-a-group": (
+            _SLOTS,
+            (Alloc(0, 1), forward(0, 0, 1), whole(1), FreeGroupBegin(), FreeSwa(0, 0, 1), FreeGroupEnd(), whole(1)),
+        )
+        for policy in ("memo", "first-layer")
+    },
     # Keys
     "memo-key-storage-base": (
         _SLOTS,

@@ -319,7 +319,7 @@ def test_each_part_of_a_meaning_is_judged_after_those_before_it(declare: Load) -
 def test_an_event_is_drawn_shrunk_repaired_and_told(declare: Load) -> None:
     """Spans are clipped like those of other events, and the docstring's first line stands in reports."""
     declare(EVICT)
-    tapes = [generate(seeded(1, index), BuiltinTarget.profiles) for index in range(20)]
+    tapes = [generate(seeded(1, index), BuiltinTarget.profiles) for index in range(40)]
     assert sum(event.kind == "evict-head" for tape in tapes for event in tape.events) > 5
     event = own(request=1, start=1, stop=3)
     assert own(request=1, start=0, stop=2) in list(simpler_events(event))

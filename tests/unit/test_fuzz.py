@@ -96,7 +96,7 @@ def test_ctrl_c_in_a_shrink_keeps_the_smallest_tape_so_far(monkeypatch: pytest.M
     """And what was not shrunk yet is kept as it was found."""
     stop_shrinking(monkeypatch, 30, KeyboardInterrupt())
     kept: list[object] = []
-    outcome = find(Origin("builtin", seed=0, mutant="free-repeats-page"), Budget(tapes=8), 1, keep=kept.append)
+    outcome = find(Origin("builtin", seed=2, mutant="free-repeats-page"), Budget(tapes=8), 1, keep=kept.append)
     first, *others = outcome.findings
     assert first.shrunk is not None
     assert (first.shrunk.candidates, first.shrunk.minimal) == (30, False)
@@ -115,7 +115,7 @@ def test_ctrl_c_in_a_shrink_keeps_the_smallest_tape_so_far(monkeypatch: pytest.M
 def test_an_error_of_the_harness_in_a_shrink_keeps_the_smallest_tape_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the note says which tape it is."""
     stop_shrinking(monkeypatch, 30, TargetError("out of memory?"))
-    outcome = find(Origin("builtin", seed=0, mutant="free-repeats-page"), Budget(tapes=8), 1)
+    outcome = find(Origin("builtin", seed=2, mutant="free-repeats-page"), Budget(tapes=8), 1)
     shrunk = outcome.findings[0].shrunk
     assert shrunk is not None
     assert len(shrunk.tape.events) < shrunk.before
@@ -132,6 +132,6 @@ def test_a_shrink_shows_how_far_it_is() -> None:
         def _show(self, text: str) -> None:
             shown.append(text)
 
-    find(Origin("builtin", seed=0, mutant="free-repeats-page"), Budget(first=True), 1, Shown())
+    find(Origin("builtin", seed=2, mutant="free-repeats-page"), Budget(first=True), 1, Shown())
     lines = [text for text in shown if text.startswith("shrinking")]
     assert lines[:3] == [f"shrinking divergence 1 of 1, {number} candidates tried" for number in (0, 20, 40)]
