@@ -53,7 +53,7 @@ def site(file: Path) -> dict[str, Any]:
 def test_without_invalidation_it_is_unguarded(patched: Callable[..., str], staleloc: Staleloc, tmp_path: Path) -> None:
     """The audit shows first a tape of four events, of which the last asks for the answer from before, and one for each
     other cache."""
-    words = ("--rounds", "8", "--events", EVENTS, "--guards", GUARDS, "--json", "audit.json")
+    words = ("--rounds", "12", "--events", EVENTS, "--guards", GUARDS, "--json", "audit.json")
     code, said = staleloc("audit", "--target", patched(forget=True), *words)
     assert code == 1, said
     assert site(tmp_path / "audit.json")["verdict"] == "unguarded"

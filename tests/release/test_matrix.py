@@ -26,7 +26,7 @@ def test_a_matrix_of_two_releases_and_two_incidents(
     available(FIXED)
     known = tuple(scenario for name in NAMES if (scenario := find_scenario(name)) is not None)
     monkeypatch.setattr(command, "scenarios", lambda: known)
-    asked = command.Asked((FIXED, BUGGY), (0,), Budget(tapes=200))
+    asked = command.Asked((FIXED, BUGGY), (1,), Budget(tapes=200))
     path = tmp_path / "matrix.json"
     assert command.run(asked, command.Outputs(path, tmp_path / "page.html"))[:2] == (False, False)
     matrix = store.load(path)
