@@ -33,8 +33,8 @@ class Way:
         blamed: ``(site, cache)``: in that event the site changed the mapping, and the cache served the answer from
             before.
         doubted: ``(site, cache)`` that can neither be blamed nor cleared: what else was served too late in the event
-            that shows it, or in any if it is not known what made the answer wrong; otherwise the sites of the event
-            that did, and `NOBODY`.
+            that shows it, or in any if it is not known what made the answer wrong; with `NOBODY`, the sites of the
+            event that did, or of the one that shows it if that is not known.
     """
 
     kind: str
@@ -61,7 +61,8 @@ class Way:
         shown, at = divergence.event, divergence.stale_at
         asked = events[shown].kind if shown < len(events) else ""
         if at is None:
-            return cls(divergence.kind, asked, "", (), tuple(sorted(late)))
+            here = [(site, NOBODY) for site in changed.get(shown, ())]
+            return cls(divergence.kind, asked, "", (), tuple(sorted([*late, *here])))
         stale = events[at].kind
         blamed = sorted(key for key, times in late.items() if any(made == at for made, _ in times))
         if blamed:

@@ -33,6 +33,7 @@ def to_json(audit: Audit) -> dict[str, Any]:
         "parsed": audit.found.parsed,
         "unread": [{"path": it.path, "reason": it.reason} for it in audit.found.unread],
         "tapes": audit.reach.tapes,
+        "unexplained": dict(sorted(audit.unexplained.items())),
         "scopes": [{"level": it.level, "features": list(it.features)} for it in audit.reach.scopes],
         "sites": [_site(audit, number, rows.get(number)) for number in range(len(audit.found.sites))],
         "caches": [

@@ -132,7 +132,9 @@ def _others(audit: Audit) -> list[str]:
     for unread in audit.found.unread[:_SHOWN]:
         lines += _wrapped(f"not read: {unread.path}: {unread.reason}")
     if audit.unexplained:
-        lines += _wrapped(f"{audit.unexplained} more tapes diverge, and no site explains them: see staleloc fuzz")
+        told = ", ".join(f"{kind or 'the end'} {count}" for kind, count in sorted(audit.unexplained.items()))
+        total = audit.unexplained.total()
+        lines += _wrapped(f"{total} more tapes diverge, and no site explains them: see staleloc fuzz (in {told})")
     return [*lines, ""]
 
 

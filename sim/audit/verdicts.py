@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -95,11 +96,14 @@ class Audit:
     rows: tuple[Row, ...]
 
     @property
-    def unexplained(self) -> int:
-        """How many tapes diverge, and no site is known to be why."""
+    def unexplained(self) -> Counter[str]:
+        """Kind of event -> how many tapes diverge there, and no site is known to be why."""
         unguarded = {row.number for row in self.rows if row.diverged}
-        ways = self.reach.diverging.counts.items()
-        return sum(count for way, count in ways if not any(site in unguarded for site, _ in way.blamed))
+        tapes: Counter[str] = Counter()
+        for way, count in self.reach.diverging.counts.items():
+            if not any(site in unguarded for site, _ in way.blamed):
+                tapes[way.asked] += count
+        return tapes
 
 
 def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) -> list[Tried]:
@@ -243,6 +247,8 @@ def _doubted(number: int, found: Map, reach: Reach) -> str:
         for site, cache in it.way.doubted:
             if site != number:
                 continue
+            if cache == NOBODY and not it.way.stale:
+                return f"{it.name} diverges ({it.way.kind}) in {it.way.asked}, which comes to it"
             if cache == NOBODY:
                 return (
                     f"{it.name} serves an answer from before {it.way.stale}, which comes to it, and what keeps that "

@@ -151,9 +151,16 @@ def test_a_cache_that_serves_another_answer_in_that_event_is_in_doubt_instead():
 
 def test_a_tape_that_diverges_whatever_way_makes_no_site_safe_past_which_an_answer_was_served():
     """A page that two have, say, may come of it; a tape in which nothing was served too late does not."""
-    for late, verdict in (({(GUARDED, 0): {(0, 1)}}, "unproven"), ({}, "safe")):
-        way = Way.of(Divergence("alias", "a check", 1, "a fact"), (Clear(), Alloc(0, 1)), late, {0: {GUARDED}})
+    for late, event, verdict in (
+        ({(GUARDED, 0): {(0, 1)}}, 0, "unproven"),
+        ({}, 0, "safe"),
+        ({}, 1, "unproven"),
+    ):
+        way = Way.of(Divergence("alias", "a check", 1, "a fact"), (Clear(), Alloc(0, 1)), late, {event: {GUARDED}})
         assert row(GUARDED, reach(diverging=diverging((7, way, 3)))).verdict == verdict
+    assert row(GUARDED, reach(diverging=diverging((7, way, 3)))).why == (
+        "tape 7 at the allocator level diverges (alias) in alloc, which comes to it"
+    )
     way = Way("alias", "alloc", "", (), ((GUARDED, 0),))
     told = row(GUARDED, reach(diverging=diverging((7, way, 3))))
     assert told.why.startswith("tape 7 at the allocator level diverges (alias) after Pool.cached served an answer from")
@@ -185,7 +192,7 @@ def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
 def test_a_tape_that_no_site_explains_is_counted():
     """A divergence is never passed over."""
     told = text.render(audit(reach(diverging=diverging((7, Way("leak", "free", "", ()), 3)))))
-    assert "1 more tapes diverge, and no site explains them" in told
+    assert "1 more tapes diverge, and no site explains them: see staleloc fuzz (in free 1)" in told
 
 
 def test_annotations_are_escaped_for_github():
