@@ -193,7 +193,8 @@ def _proof(found: Map, drops: Sequence[Tried]) -> str:
     caches = sorted({found.caches[number].name for it in drops for number in it.change.caches})
     killed = sum(it.stands == "killed" for it in drops)
     known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
-    return f"no tape diverges, and without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
+    without = f"without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
+    return f"no tape shows an answer from before, and {without}"
 
 
 _UNTRIED = {
