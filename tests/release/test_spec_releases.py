@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -54,13 +55,19 @@ SHIPPED: dict[str, dict[str, tuple[str, str]]] = {
         "PR 29352, recovery takes running slots": ("use-after-free", "owners"),
         "unsent: freed before the move": ("stale-translation", "rows"),
     },
+    "sglang==0.5.13": {"PR 27779, surplus on a page that is freed in part": ("wrong-mapping", "leftovers")},
     "sglang==0.5.17": {"PR 34924, a window that is never evicted": ("leak", "window")},
     "sglang==0.5.22": {"unsent: window of a pair key": ("crash", "crash")},
 }
 """Release -> incident -> class and check it shows as."""
 
 
-@pytest.mark.parametrize("target", SHIPPED)
+LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 drives more releases")
+
+
+@pytest.mark.parametrize(
+    "target", [pytest.param(it, marks=[LATER] if it == "sglang==0.5.13" else []) for it in SHIPPED]
+)
 def test_shipped_bugs_of_speculative_decode_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign of 96 tapes finds each known bug of the release."""
     available(target)
