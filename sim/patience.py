@@ -61,9 +61,18 @@ def patience(world: _Clocked, config: Config) -> Iterator[None]:
     """
     global _playing
     _playing = world
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    try:
+        if threading.current_thread() is threading.main_thread():
+            with _ticking(world, config):
+                yield
+        else:
+            yield
+    finally:
+        _playing = None
+
+
+@contextmanager
+def _ticking(world: _Clocked, config: Config) -> Iterator[None]:
     rows = (config.full_size + config.host_full_size) * len(config.layers)
     limit = (_patience + rows / ROWS_A_SECOND) / TICK
     last, ticks = world.now, 0
@@ -82,7 +91,6 @@ def patience(world: _Clocked, config: Config) -> Iterator[None]:
     try:
         yield
     finally:
-        _playing = None
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
 

@@ -94,7 +94,6 @@ def map_of(reading: Reading) -> Map:
 
 def _caches(reading: Reading) -> tuple[Cache, ...]:
     spots: dict[Place, dict[str, dict[Spot, None]]] = defaultdict(lambda: defaultdict(dict))
-    names = {store.place.attribute for store in reading.log.stores if store.what in ("keep", "fill")}
     keepers = {store.place for store in reading.log.stores if store.what in ("keep", "fill")}
     for store in reading.log.stores:
         for place in _meant(store.place, keepers) if store.what == "drop" else [store.place]:
@@ -102,7 +101,7 @@ def _caches(reading: Reading) -> tuple[Cache, ...]:
     found = []
     for place, by_kind in sorted(spots.items(), key=lambda it: (it[0].owner, it[0].path)):
         kept = sorted({**by_kind["keep"], **by_kind["kept"]})
-        if kept and place.attribute in names:
+        if kept:
             dropped = sorted(by_kind["drop"])
             # What a statement writes to, it does not ask for.
             written = {(spot.path, spot.line) for spot in (*by_kind["kept"], *dropped)}

@@ -131,10 +131,12 @@ def _others(audit: Audit) -> list[str]:
     lines = _wrapped(f"other places that have to do with the mapping: {said} (--json lists them)") if said else []
     for unread in audit.found.unread[:_SHOWN]:
         lines += _wrapped(f"not read: {unread.path}: {unread.reason}")
-    if audit.unexplained:
-        told = ", ".join(f"{kind or 'the end'} {count}" for kind, count in sorted(audit.unexplained.items()))
-        total = audit.unexplained.total()
-        lines += _wrapped(f"{total} more tapes diverge, and no site explains them: see staleloc fuzz (in {told})")
+    tapes = audit.unexplained
+    if tapes:
+        told = ", ".join(f"{kind or 'the end'} {count}" for kind, count in sorted(tapes.items()))
+        lines += _wrapped(
+            f"{tapes.total()} more tapes diverge, and no site explains them: see staleloc fuzz (in {told})"
+        )
     return [*lines, ""]
 
 
