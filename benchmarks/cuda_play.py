@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from cuda_timing import stale_replays
 
-from staleloc.sim.choices import seeded
-from staleloc.sim.levels import generate_tape, play_tape
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
-from staleloc.sim.tape import Tape
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.parts.registry import generate_tape, play_tape
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import load_builtin
 
 CLEAN = "clean"
 

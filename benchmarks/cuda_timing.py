@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from staleloc.models.config import Config
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.builtin.virtual_graph import VirtualGraph
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import load_builtin
 
 LAYERS = 43
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from staleloc.sim.choices import seeded
-from staleloc.sim.drive import drive
-from staleloc.sim.generate import generate
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.parts.allocator.drive import drive
+from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.targets.base import Target
 from staleloc.sim.targets.registry import open_target, parse
 

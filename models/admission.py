@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staleloc.models.budgets import budgets
-from staleloc.models.disaggregation import Accounts, Job, Load, Room, Tokens
+from .budgets import budgets
+from .disaggregation import Accounts, Job, Load, Room, Tokens
 
 __all__ = ["NOTHING", "Preallocating", "Resuming"]
 

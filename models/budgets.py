@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staleloc.models.disaggregation import CLIP_NEW_TOKENS, Accounts, Job, Load, Room, Tokens
+from .disaggregation import CLIP_NEW_TOKENS, Accounts, Job, Load, Room, Tokens
 
 __all__ = ["Terms", "budget_terms", "budgets"]
 

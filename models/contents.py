@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from staleloc.models.config import SWA, Config
+from .config import SWA, Config
 
 __all__ = ["Contents", "CopiedRows", "Tag"]
 

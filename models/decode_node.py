@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from staleloc.models.config import Config
-from staleloc.models.disaggregation import Accounts, Load, Rules, qualifies
-from staleloc.models.engine import EngineWorld
-from staleloc.models.requests import Request
+from .config import Config
+from .disaggregation import Accounts, Load, Rules, qualifies
+from .engine import EngineWorld
+from .requests import Request
 
 __all__ = ["DecodeRequest", "DecodeWorld", "Stage"]
 

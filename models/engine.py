@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from staleloc.models.config import SWA, Config
-from staleloc.models.graphs import Graphs
-from staleloc.models.mapping import Mapping
-from staleloc.models.prefix import PrefixTags
-from staleloc.models.requests import Phase, Request
-from staleloc.models.situations import Witness
+from .config import SWA, Config
+from .graphs import Graphs
+from .mapping import Mapping
+from .prefix import PrefixTags
+from .requests import Phase, Request
+from .situations import Witness
 
 __all__ = ["EngineWorld"]
 

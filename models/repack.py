@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staleloc.models.world import Grant, World
+from .world import Grant, World
 
 __all__ = ["repack"]
 

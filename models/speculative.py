@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from staleloc.models.config import Config
-from staleloc.models.draft_tree import Tree
-from staleloc.models.engine import EngineWorld
-from staleloc.models.requests import Request
+from .config import Config
+from .draft_tree import Tree
+from .engine import EngineWorld
+from .requests import Request
 
 __all__ = ["KeyLen", "SpecRequest", "SpecWorld", "TokenLen", "alloc_len", "branch_tokens", "key_numbers"]
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from staleloc.models.allocator import SlotPool
-from staleloc.models.config import Config
-from staleloc.models.contents import Contents, CopiedRows
-from staleloc.models.forward import Forward
-from staleloc.models.mapping import Mapping
-from staleloc.models.situations import Witness
+from .allocator import SlotPool
+from .config import Config
+from .contents import Contents, CopiedRows
+from .forward import Forward
+from .mapping import Mapping
+from .situations import Witness
 
 __all__ = ["Grant", "World"]
 

@@ -1,6 +1,6 @@
 """``python -m staleloc.sim`` is ``staleloc``."""
 
-from staleloc.sim.cli import main
+from .cli.main import main
 
 if __name__ == "__main__":
     main()

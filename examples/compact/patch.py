@@ -91,7 +91,7 @@ def patched(target: str, module: str, source: str, forget: bool = False) -> str:
 def copy(target: str, folder: Path, forget: bool = False) -> str:
     """Make a patched copy of a target's sources in a new folder; returns the copy's name as a target."""
     if target == "builtin":
-        from staleloc.sim.mutate import builtin_root
+        from staleloc.sim.targets.mutants.transform import builtin_root
 
         shutil.copytree(builtin_root(), folder, ignore=shutil.ignore_patterns("__pycache__"))
     else:

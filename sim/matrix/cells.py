@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-from staleloc.sim.matrix.facts import HuntKey, Matrix, Replayed, Sighting
-from staleloc.sim.matrix.hunt import scope_of
-from staleloc.sim.matrix.record import Disagreement, disagreement
-from staleloc.sim.scenarios import Scenario
+from ..tapes.scenarios import Scenario
+from .facts import HuntKey, Matrix, Replayed, Sighting
+from .hunt import scope_of
+from .record import Disagreement, disagreement
 
 __all__ = ["LEGEND", "Blind", "Cell", "cell_of", "footnotes", "short"]
 

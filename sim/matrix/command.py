@@ -10,17 +10,17 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion
 
-from staleloc.sim.finding import our_version
-from staleloc.sim.keep import KeepError, check_apart, check_file, write
-from staleloc.sim.matrix import html, markdown, store, text
-from staleloc.sim.matrix.alone import alone
-from staleloc.sim.matrix.defaults import BLIND, RELEASES, SECONDS, SEEDS
-from staleloc.sim.matrix.facts import Budget, Matrix
-from staleloc.sim.matrix.measure import Session
-from staleloc.sim.matrix.record import alarms, release_number
-from staleloc.sim.progress import progress
-from staleloc.sim.scenarios import scenarios
-from staleloc.sim.targets.base import TargetError
+from ..findings.files import KeepError, check_apart, check_file, write
+from ..findings.finding import our_version
+from ..run.progress import progress
+from ..tapes.scenarios import scenarios
+from ..targets.base import TargetError
+from . import html, markdown, store, text
+from .defaults import BLIND, RELEASES, SECONDS, SEEDS
+from .facts import Budget, Matrix
+from .file_lock import alone
+from .measure import Session
+from .record import alarms, release_number
 
 __all__ = ["Asked", "Outputs", "run"]
 

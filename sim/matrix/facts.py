@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from staleloc.sim.scope import Scope
+from ..targets.scope import Scope
 
 __all__ = ["VERDICTS", "Budget", "Hunt", "HuntKey", "Matrix", "Other", "Replayed", "Sighting"]
 

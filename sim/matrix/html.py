@@ -7,12 +7,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from staleloc.sim.matrix.cells import LEGEND, Cell, cell_of, footnotes, short
-from staleloc.sim.matrix.facts import VERDICTS, Matrix
-from staleloc.sim.matrix.notes import empty, otherwise, untold
-from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.rows import PULL, head, heading, label, ordered, said_words
-from staleloc.sim.matrix.wording import (
+from ..tapes.scenarios import Scenario
+from .cells import LEGEND, Cell, cell_of, footnotes, short
+from .facts import VERDICTS, Matrix
+from .notes import empty, otherwise, untold
+from .record import alarms
+from .rows import PULL, head, heading, label, ordered, said_words
+from .wording import (
     TAPE_NUMBERS,
     UNREPORTED,
     UNTOLD,
@@ -20,7 +21,6 @@ from staleloc.sim.matrix.wording import (
     quiet_caption,
     quiet_rows,
 )  # fmt: skip
-from staleloc.sim.scenarios import Scenario
 
 __all__ = ["render"]
 

@@ -14,19 +14,20 @@ from contextlib import ExitStack
 from functools import cached_property
 from itertools import count
 
-from staleloc.models.config import LEVELS
-from staleloc.sim.choices import seeded
-from staleloc.sim.divergence import Divergence
-from staleloc.sim.fitting import profile_of, same_code
-from staleloc.sim.judge import Player
-from staleloc.sim.levels import generate_tape
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Other, Sighting
-from staleloc.sim.scenarios import Scenario, plain, same_paging, same_shape, same_words
-from staleloc.sim.scope import Scope
-from staleloc.sim.shrink import MAX_CANDIDATES, shrink
-from staleloc.sim.tape import Tape, dumps
-from staleloc.sim.targets.base import Profile, TargetError
-from staleloc.sim.worker import place
+from ...models.config import LEVELS
+from ..core.choices import seeded
+from ..core.divergence import Divergence
+from ..core.tape import Tape
+from ..parts.adapt import profile_of, same_code
+from ..parts.registry import generate_tape
+from ..run.player import Player
+from ..run.worker import place
+from ..tapes.codec import dumps
+from ..tapes.scenarios import Scenario, plain, same_paging, same_shape, same_words
+from ..tapes.shrink import MAX_CANDIDATES, shrink
+from ..targets.base import Profile, TargetError
+from ..targets.scope import Scope
+from .facts import Budget, Hunt, HuntKey, Other, Sighting
 
 __all__ = ["drawn", "hunt", "looks_like", "scope_of"]
 

@@ -6,13 +6,14 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from staleloc.sim.keep import KeepError, write
-from staleloc.sim.matrix.cells import LEGEND, cell_of, footnotes, short
-from staleloc.sim.matrix.facts import Matrix
-from staleloc.sim.matrix.notes import empty, otherwise, untold
-from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.rows import PULL, head, heading, ordered, said_words
-from staleloc.sim.matrix.wording import (
+from ..findings.files import KeepError, write
+from ..tapes.scenarios import Scenario
+from .cells import LEGEND, cell_of, footnotes, short
+from .facts import Matrix
+from .notes import empty, otherwise, untold
+from .record import alarms
+from .rows import PULL, head, heading, ordered, said_words
+from .wording import (
     TAPE_NUMBERS,
     UNREPORTED,
     UNTOLD,
@@ -21,7 +22,6 @@ from staleloc.sim.matrix.wording import (
     quiet_rows,
     quiet_total,
 )  # fmt: skip
-from staleloc.sim.scenarios import Scenario
 
 __all__ = ["MARKS", "check_markdown", "compact", "page", "readme", "write_markdown"]
 

@@ -11,18 +11,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from staleloc.sim.judge import Player, Unplayable, WorkerLost
-from staleloc.sim.matrix.facts import Hunt, HuntKey, Matrix, Replayed
-from staleloc.sim.matrix.hunt import drawn, hunt
-from staleloc.sim.matrix.quiet import diverging, is_known, of_scope, scopes, seeds_of
-from staleloc.sim.matrix.record import order
-from staleloc.sim.process import kill_workers
-from staleloc.sim.progress import Progress
-from staleloc.sim.replay import adapt
-from staleloc.sim.scenarios import Scenario
-from staleloc.sim.scope import Scope
-from staleloc.sim.targets.base import Profile, TargetError
-from staleloc.sim.targets.registry import parse, prepare
+from ..run.player import Player, Unplayable, WorkerLost
+from ..run.process import kill_workers
+from ..run.progress import Progress
+from ..run.replay import adapt
+from ..tapes.scenarios import Scenario
+from ..targets.base import Profile, TargetError
+from ..targets.registry import parse, prepare
+from ..targets.scope import Scope
+from .facts import Hunt, HuntKey, Matrix, Replayed
+from .hunt import drawn, hunt
+from .record import order
+from .unexplained import diverging, is_known, of_scope, scopes, seeds_of
 
 __all__ = ["Session", "replay_all"]
 

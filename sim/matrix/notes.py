@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from staleloc.sim.matrix.facts import Matrix
-from staleloc.sim.matrix.quiet import news
-from staleloc.sim.matrix.rows import heading, label, ordered, ranges
-from staleloc.sim.scenarios import Scenario
+from ..tapes.scenarios import Scenario
+from .facts import Matrix
+from .rows import heading, label, ordered, ranges
+from .unexplained import news
 
 __all__ = ["Rows", "empty", "otherwise", "untold"]
 

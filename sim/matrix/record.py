@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from staleloc.sim.matrix.facts import Matrix, Replayed
-from staleloc.sim.matrix.quiet import news
-from staleloc.sim.scenarios import Said, Scenario
+from ..tapes.scenarios import Said, Scenario
+from .facts import Matrix, Replayed
+from .unexplained import news
 
 __all__ = ["Disagreement", "alarms", "claim", "disagreement", "order", "release_number"]
 

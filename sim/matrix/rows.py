@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from staleloc.sim.scenarios import Said, Scenario
+from ..tapes.scenarios import Said, Scenario
 
 __all__ = ["PULL", "Head", "head", "heading", "label", "ordered", "ranges", "said_words"]
 

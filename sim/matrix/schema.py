@@ -1,14 +1,15 @@
-"""The format of what ``staleloc matrix --json FILE`` keeps; ``python -m staleloc.sim.schema`` writes it to a file."""
+"""The format of the file that ``staleloc matrix --json FILE`` writes."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from staleloc.models.config import FEATURES, LEVELS
-from staleloc.sim.divergence import CLASSES
-from staleloc.sim.matrix.defaults import MAX_SECONDS, MAX_TAPES
-from staleloc.sim.matrix.facts import VERDICTS
-from staleloc.sim.schema import DIALECT, Schema
+from ...models.config import FEATURES, LEVELS
+from ..core.divergence import CLASSES
+from ..core.schema import Schema
+from ..tapes.schema import DIALECT
+from .defaults import MAX_SECONDS, MAX_TAPES
+from .facts import VERDICTS
 
 __all__ = ["FORMAT", "VERSION", "matrix_schema"]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import jsonschema
 
-from staleloc.sim.jsontext import JsonError, parse
-from staleloc.sim.keep import KeepError, write
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
-from staleloc.sim.matrix.record import order
-from staleloc.sim.matrix.schema import FORMAT, VERSION, matrix_schema
-from staleloc.sim.matrix.sound import flaw
-from staleloc.sim.scenarios import scenarios
-from staleloc.sim.scope import Scope
+from ..core.jsontext import JsonError, parse
+from ..findings.files import KeepError, write
+from ..tapes.scenarios import scenarios
+from ..targets.scope import Scope
+from .facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
+from .record import order
+from .schema import FORMAT, VERSION, matrix_schema
+from .validate import flaw
 
 __all__ = ["from_json", "load", "save", "to_json"]
 

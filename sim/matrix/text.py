@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from staleloc.sim.matrix.cells import LEGEND, cell_of, footnotes, short
-from staleloc.sim.matrix.facts import Matrix
-from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.rows import heading, label, ordered
-from staleloc.sim.matrix.wording import measured, quiet_total
-from staleloc.sim.report import columns
-from staleloc.sim.scenarios import Scenario
+from ..findings.text import columns
+from ..tapes.scenarios import Scenario
+from .cells import LEGEND, cell_of, footnotes, short
+from .facts import Matrix
+from .record import alarms
+from .rows import heading, label, ordered
+from .wording import measured, quiet_total
 
 __all__ = ["terminal"]
 

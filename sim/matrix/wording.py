@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staleloc.sim.matrix.facts import Matrix
-from staleloc.sim.matrix.notes import Rows
-from staleloc.sim.matrix.quiet import hunted, is_known, news, places, scopes, seen_there
-from staleloc.sim.matrix.rows import heading
-from staleloc.sim.scenarios import Scenario
+from ..tapes.scenarios import Scenario
+from .facts import Matrix
+from .notes import Rows
+from .rows import heading
+from .unexplained import hunted, is_known, news, places, scopes, seen_there
 
 __all__ = ["TAPE_NUMBERS", "UNREPORTED", "UNTOLD", "measured", "quiet_caption", "quiet_rows", "quiet_total"]
 

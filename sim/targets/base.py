@@ -10,13 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from staleloc.models.config import Config
+from ...models.config import Config
 
-__all__ = ["MISFITS", "Batch", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Target", "TargetError", "V_MARK"]
+__all__ = [
+    "CALLS", "MISFITS", "V_MARK",
+    "Batch", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Target", "TargetError",
+]  # fmt: skip
 
 V_MARK = 1 << 32
 """Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
 
+
+CALLS: tuple[str, ...] = (
+    "alloc", "alloc_extend", "alloc_decode", "alloc_extend_swa_tail", "free", "free_swa", "free_group_begin",
+    "free_group_end", "set_mapping", "register_mapping", "backup", "restore", "clear", "begin_forward", "write_kv",
+    "read_kv", "translate", "end_forward", "cpu_copy", "load_cpu_copy", "move",
+)  # fmt: skip
+"""Kinds of the events that a `Target` may execute."""
 
 MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
 """What is raised where names, parameters or fields are not those that an adapter knows."""
@@ -199,7 +209,7 @@ class Target(Protocol):
 
     def declared(self, kind: str, call: Callable[[Any, Any], None]) -> None:
         """Hand the allocator and the pool themselves to `call`: an event of this kind, which a file of the user's
-        declares (`staleloc.sim.declared`)."""
+        declares (`staleloc.sim.parts.declared`)."""
 
     def raw_mapping(self) -> list[int]:
         """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""

@@ -22,11 +22,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import FreeSlots, Profile, Rows
-from staleloc.sim.targets.engine import NodeView, RequestView
+from ...models.config import Config
+from .base import FreeSlots, Profile, Rows
+from .engine import NodeView, RequestView
 
-__all__ = ["MAX_REQUESTS", "DisaggTarget", "OverAdmission", "Preallocated", "Preallocation", "Queues", "Rules"]
+__all__ = [
+    "NODE_CALLS",
+    "MAX_REQUESTS",
+    "DisaggTarget",
+    "OverAdmission",
+    "Preallocated",
+    "Preallocation",
+    "Queues",
+    "Rules",
+]
+
+NODE_CALLS: tuple[str, ...] = (
+    "enqueue", "preallocate", "transfer", "start", "retract", "resume", "draft_slots", "decode", "evict_window",
+    "finish", "abort", "evict",
+)  # fmt: skip
+"""Kinds of the events that a `DisaggTarget` may execute on a decode node."""
 
 MAX_REQUESTS = 8
 """Requests alive at once, in all phases together: a target has request slots for so many."""

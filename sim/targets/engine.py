@@ -12,10 +12,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import FreeSlots, Profile, Rows
+from ...models.config import Config
+from .base import FreeSlots, Profile, Rows
 
-__all__ = ["Admission", "Copying", "EngineTarget", "NodeView", "RequestView", "slots_in_flight"]
+__all__ = ["ENGINE_CALLS", "Admission", "Copying", "EngineTarget", "NodeView", "RequestView", "slots_in_flight"]
+
+ENGINE_CALLS: tuple[str, ...] = (
+    "arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort", "evict", "transfer_done",
+    "flush",
+)  # fmt: skip
+"""Kinds of the events that an `EngineTarget` may execute."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from staleloc.sim.targets.engine import EngineTarget
+from .engine import EngineTarget
 
 __all__ = ["DECODES", "MAX_GRAPH_TOKENS", "PREFILLS", "RUNNERS", "GraphTarget", "RunView", "Span"]
 

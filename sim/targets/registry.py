@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from staleloc.models.config import FEATURES, LEVELS
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import Mutant, MutantError, Transform, load_builtin, load_changed
-from staleloc.sim.scope import Scope
-from staleloc.sim.targets.base import Profile, Target, TargetError
+from ...models.config import FEATURES, LEVELS
+from .base import Profile, Target, TargetError
+from .mutants import MUTANTS
+from .mutants.transform import Mutant, MutantError, Transform, load_builtin, load_changed
+from .scope import Scope
 
 __all__ = ["TargetSpec", "open_target", "parse", "prepare", "scope_of", "select_profiles"]
 
@@ -54,7 +54,7 @@ def parse(text: str) -> TargetSpec:
 
 def _policy(name: str) -> str:
     # Only here: a command that plays in workers has no use for torch, which takes longer to load than all the rest.
-    from staleloc.sim.targets.builtin import BuiltinEngine
+    from .builtin import BuiltinEngine
 
     known = sorted({policy for profile in BuiltinEngine.profiles for policy in profile.policies})
     if name not in known:
@@ -78,7 +78,7 @@ def prepare(spec: TargetSpec) -> None:
         TargetError: it cannot be had.
     """
     if spec.family == "sglang":
-        from staleloc.sim.targets.sglang import fetch
+        from .sglang import fetch
 
         fetch.resolve(spec.text)
 
@@ -94,10 +94,10 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
         if spec.root is not None:
             return _load_copy(spec, spec.root)
         if spec.family == "builtin":
-            from staleloc.sim.targets.builtin import BuiltinEngine
+            from .builtin import BuiltinEngine
 
             return load_builtin(change) if change is not None else BuiltinEngine()
-        from staleloc.sim.targets.sglang import fetch, target
+        from .sglang import fetch, target
 
         transform = None if change is None else Transform(change)
         loaded = target.load(fetch.resolve(spec.text), transform)
@@ -110,7 +110,9 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
 
 def _load_copy(spec: TargetSpec, root: Path) -> Target:
     try:
-        target: Target = load_changed("_staleloc_copy", lambda module, source: source, root=root).BuiltinEngine()
+        target: Target = load_changed(
+            "staleloc.sim.targets._copy", lambda module, source: source, root=root
+        ).BuiltinEngine()
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise TargetError(f"{spec.text} could not be loaded: {said}") from None

@@ -13,6 +13,6 @@ def release_of(target: str) -> str | None:
     """
     if not target.startswith("sglang"):
         return None
-    from staleloc.sim.targets.sglang.fetch import resolve
+    from .sglang.fetch import resolve
 
     return resolve(target).version

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from staleloc.sim.targets.graphs import GraphTarget
-from staleloc.sim.targets.speculative import SpeculativeTarget
+from .graphs import GraphTarget
+from .speculative import SpeculativeTarget
 
 __all__ = ["SpecGraphTarget"]
 

@@ -37,10 +37,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from staleloc.sim.targets.base import Rows
-from staleloc.sim.targets.engine import EngineTarget
+from .base import Rows
+from .engine import EngineTarget
 
-__all__ = ["Branches", "SpecRules", "SpeculativeTarget"]
+__all__ = ["SPEC_CALLS", "Branches", "SpecRules", "SpeculativeTarget"]
+
+SPEC_CALLS: tuple[str, ...] = ("prepare_decode", "draft_tree", "target_verify", "commit")
+"""Kinds of the events that a `SpeculativeTarget` executes beside those of an `EngineTarget`."""
 
 
 @dataclass(frozen=True)

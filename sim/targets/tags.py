@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from staleloc.sim.targets.base import V_MARK, Rows
+from .base import V_MARK, Rows
 
 __all__ = ["DTYPES", "WIDTH", "decode", "encode", "encode_rows"]
 

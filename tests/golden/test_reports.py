@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 
 from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim import events as ev
-from staleloc.sim.divergence import Divergence, LocRow
-from staleloc.sim.drive import drive
-from staleloc.sim.engine.drive import drive_engine
-from staleloc.sim.finding import Finding, Origin
-from staleloc.sim.legality import find_violation
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
-from staleloc.sim.report import render
-from staleloc.sim.scope import Scope
-from staleloc.sim.shrink import Shrunk
-from staleloc.sim.tape import Tape, load
+from staleloc.sim.core.divergence import Divergence, LocRow
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.findings.text import render
+from staleloc.sim.parts.allocator import events as ev
+from staleloc.sim.parts.allocator.drive import drive
+from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.legality import find_violation
+from staleloc.sim.tapes.codec import load
+from staleloc.sim.tapes.shrink import Shrunk
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import load_builtin
+from staleloc.sim.targets.scope import Scope
 
 Golden = Callable[[str, str], None]
 

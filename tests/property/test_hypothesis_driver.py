@@ -9,16 +9,16 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from staleloc.sim.choices import Choices, HypothesisChoices
-from staleloc.sim.divergence import Divergence
-from staleloc.sim.drive import drive
-from staleloc.sim.generate import generate
-from staleloc.sim.legality import find_violation
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
-from staleloc.sim.tape import Tape
+from staleloc.sim.core.choices import Choices, HypothesisChoices
+from staleloc.sim.core.divergence import Divergence
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.parts.allocator.drive import drive
+from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.targets.base import Profile, Target
 from staleloc.sim.targets.builtin import BuiltinTarget
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import load_builtin
 
 FORWARD = frozenset({"alloc", "begin_forward", "write_kv", "end_forward"})
 

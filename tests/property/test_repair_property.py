@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staleloc.models.config import Config
-from staleloc.sim.choices import seeded
-from staleloc.sim.events import Event
-from staleloc.sim.generate import generate
-from staleloc.sim.legality import find_violation
-from staleloc.sim.repair import repair
-from staleloc.sim.reshape import joined, merged, requests_of, scaled, shortened
-from staleloc.sim.simplify import simpler_configs, simpler_events
-from staleloc.sim.tape import Tape
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.core.event import Event
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.legality import find_violation
+from staleloc.sim.tapes.repair import repair
+from staleloc.sim.tapes.reshape import joined, merged, requests_of, scaled, shortened
+from staleloc.sim.tapes.simplify import simpler_configs, simpler_events
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin import BuiltinTarget
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from staleloc.sim.choices import seeded
-from staleloc.sim.divergence import Divergence
-from staleloc.sim.fitting import profile_of
-from staleloc.sim.levels import generate_tape, play_tape
-from staleloc.sim.tape import Tape
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.core.divergence import Divergence
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.parts.adapt import profile_of
+from staleloc.sim.parts.registry import generate_tape, play_tape
 from staleloc.sim.targets.base import Profile, Target
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.tape import load
+from staleloc.sim.tapes.codec import load
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "compact"
 
@@ -87,7 +87,7 @@ def test_without_the_file_it_is_found_and_not_reached(
 
 def events_of(path: Path) -> list[str]:
     """The kinds of a tape's events, read with the example's file."""
-    from staleloc.sim import declaring
+    from staleloc.sim.parts.allocator.draws import events_file as declaring
 
     declaring.load(EVENTS)
     try:

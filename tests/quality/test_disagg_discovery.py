@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
 from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import load_builtin
 
 SEEDS = range(20)
 BUDGET = 50_000

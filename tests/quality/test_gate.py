@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.alphabet import ALPHABET
-from staleloc.sim.checks import CHECKS
-from staleloc.sim.disagg.checks import DISAGG_CHECKS
-from staleloc.sim.disagg.events import DISAGG_EVENTS
-from staleloc.sim.engine.checks import ENGINE_CHECKS
-from staleloc.sim.engine.events import ENGINE_EVENTS
-from staleloc.sim.events import EVENTS
 from staleloc.sim.matrix.hunt import scope_of
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.scenarios import scenarios
-from staleloc.sim.speculative.checks import SPEC_CHECKS
-from staleloc.sim.speculative.events import SPEC_EVENTS
+from staleloc.sim.parts.allocator.checks import CHECKS
+from staleloc.sim.parts.allocator.events import EVENTS
+from staleloc.sim.parts.alphabet import ALPHABET
+from staleloc.sim.parts.decode_node.checks import DISAGG_CHECKS
+from staleloc.sim.parts.decode_node.events import DISAGG_EVENTS
+from staleloc.sim.parts.engine.checks import ENGINE_CHECKS
+from staleloc.sim.parts.engine.events import ENGINE_EVENTS
+from staleloc.sim.parts.speculative.checks import SPEC_CHECKS
+from staleloc.sim.parts.speculative.events import SPEC_EVENTS
+from staleloc.sim.tapes.scenarios import scenarios
+from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.sglang.drift import ALLOCATOR, DSV4, HYBRID
 from staleloc.sim.targets.sglang.fakes import FAKES
 from staleloc.sim.targets.sglang.leaves import LEAVES

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.scenarios import find_scenario
+from staleloc.sim.tapes.scenarios import find_scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
 

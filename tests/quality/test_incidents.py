@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.scenarios import Scenario, scenarios
+from staleloc.sim.tapes.scenarios import Scenario, scenarios
+from staleloc.sim.targets.mutants import MUTANTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.divergence import Divergence
+from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.matrix import markdown, store
 from staleloc.sim.matrix.facts import Matrix, Replayed
 from staleloc.sim.matrix.hunt import looks_like, scope_of
-from staleloc.sim.matrix.quiet import hunted, places
 from staleloc.sim.matrix.record import alarms
-from staleloc.sim.scenarios import Scenario, scenarios
+from staleloc.sim.matrix.unexplained import hunted, places
+from staleloc.sim.tapes.scenarios import Scenario, scenarios
 
 ROOT = Path(__file__).parents[2]
 

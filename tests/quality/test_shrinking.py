@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from staleloc.models.config import Config
-from staleloc.sim.divergence import Divergence
-from staleloc.sim.events import Alloc, Backup, Clear, Event, Free, RegisterMapping, Restore
-from staleloc.sim.levels import play_tape
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.mutate import load_builtin
-from staleloc.sim.repair import repair
-from staleloc.sim.shrink import Judge, Shrunk, shrink
-from staleloc.sim.tape import Tape
+from staleloc.sim.core.divergence import Divergence
+from staleloc.sim.core.event import Event
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.parts.allocator.events import Alloc, Backup, Clear, Free, RegisterMapping, Restore
+from staleloc.sim.parts.registry import play_tape
+from staleloc.sim.tapes.repair import repair
+from staleloc.sim.tapes.shrink import Judge, Shrunk, shrink
 from staleloc.sim.targets.base import Profile, Target
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import load_builtin
 
 BUDGET = 20_000
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.audit.changes import changes_of
-from staleloc.sim.audit.corpus import known_tapes, name_of
-from staleloc.sim.audit.find import read_program
-from staleloc.sim.audit.patching import Functions, changed_code
-from staleloc.sim.audit.playing import drawn, load
-from staleloc.sim.audit.sites import map_of
-from staleloc.sim.audit.sources import read_tree
-from staleloc.sim.fitting import profile_of
-from staleloc.sim.levels import play_tape
+from staleloc.sim.audit.guards.guards.changes import changes_of
+from staleloc.sim.audit.play.corpus import known_tapes, name_of
+from staleloc.sim.audit.play.instrumented_worker import drawn, load
+from staleloc.sim.audit.play.patch import Functions, changed_code
+from staleloc.sim.audit.source.find import read_program
+from staleloc.sim.audit.source.sites import map_of
+from staleloc.sim.audit.source.sources import read_tree
+from staleloc.sim.parts.adapt import profile_of
+from staleloc.sim.parts.registry import play_tape
 from staleloc.sim.targets.sglang.fetch import resolve
 
 FOLDER = Path("srt/mem_cache/unified_cache/components")

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.choices import seeded
-from staleloc.sim.levels import generate_tape, play_tape
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.parts.registry import generate_tape, play_tape
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 
 SEED = 0

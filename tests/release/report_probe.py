@@ -6,10 +6,10 @@ import json
 import runpy
 import sys
 
-from staleloc.sim.fitting import profile_of
-from staleloc.sim.levels import play_tape
-from staleloc.sim.replay import adapt
-from staleloc.sim.scenarios import find_scenario
+from staleloc.sim.parts.adapt import profile_of
+from staleloc.sim.parts.registry import play_tape
+from staleloc.sim.run.replay import adapt
+from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import resolve
 from staleloc.sim.targets.sglang.target import load
 

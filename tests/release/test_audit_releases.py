@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.audit.find import read_program
-from staleloc.sim.audit.sites import map_of
-from staleloc.sim.audit.sources import read_tree
+from staleloc.sim.audit.source.find import read_program
+from staleloc.sim.audit.source.sites import map_of
+from staleloc.sim.audit.source.sources import read_tree
 from staleloc.sim.targets.sglang.fetch import Release
 
 Available = Callable[[str], Release]

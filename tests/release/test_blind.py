@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from staleloc.sim.campaign import Budget, Campaign
-from staleloc.sim.finding import Origin
-from staleloc.sim.fuzz import find
-from staleloc.sim.scope import Scope
+from staleloc.sim.findings.finding import Origin
+from staleloc.sim.findings.search import find
+from staleloc.sim.run.campaign import Budget, Campaign
+from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {

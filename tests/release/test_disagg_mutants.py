@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.targets.mutants import MUTANTS
 
 NEWEST = "sglang==0.5.23"
 

@@ -11,7 +11,7 @@ import pytest
 from staleloc.sim.matrix import command, store
 from staleloc.sim.matrix.cells import cell_of, short
 from staleloc.sim.matrix.facts import Budget
-from staleloc.sim.scenarios import find_scenario
+from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import Release
 
 BUGGY, FIXED = "sglang==0.5.18", "sglang==0.5.19"

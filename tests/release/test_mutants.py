@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from staleloc.sim.campaign import Budget, Campaign
-from staleloc.sim.mutants import MUTANTS
+from staleloc.sim.run.campaign import Budget, Campaign
+from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.sglang.fetch import Release
 
 SHOWN: dict[str, tuple[str, tuple[str, str]]] = {

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.campaign import Budget
-from staleloc.sim.finding import Origin
-from staleloc.sim.fuzz import find
-from staleloc.sim.report import render
+from staleloc.sim.findings.finding import Origin
+from staleloc.sim.findings.search import find
+from staleloc.sim.findings.text import render
+from staleloc.sim.run.campaign import Budget
 from staleloc.sim.targets.sglang.fetch import Release
 
 README = Path(__file__).parents[2] / "README.md"

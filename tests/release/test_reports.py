@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.scenarios import find_scenario
+from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import Release
 
 REPORTS = Path(__file__).parents[2] / "docs" / "reports"

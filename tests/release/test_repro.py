@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim import events as ev
-from staleloc.sim.engine import events as ee
-from staleloc.sim.finding import Finding, Origin
-from staleloc.sim.judge import Player
-from staleloc.sim.repro import script
-from staleloc.sim.scope import Scope
-from staleloc.sim.tape import Tape
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.findings.script.script import script
+from staleloc.sim.parts.allocator import events as ev
+from staleloc.sim.parts.engine import events as ee
+from staleloc.sim.run.player import Player
+from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 WITHOUT_US = """

@@ -9,11 +9,12 @@ from importlib.resources import files
 import pytest
 from packaging.version import Version
 
-from staleloc.sim.divergence import CLASSES
-from staleloc.sim.judge import Player
-from staleloc.sim.replay import adapt
-from staleloc.sim.scenarios import Scenario, scenarios
-from staleloc.sim.tape import Tape, loads
+from staleloc.sim.core.divergence import CLASSES
+from staleloc.sim.core.tape import Tape
+from staleloc.sim.run.player import Player
+from staleloc.sim.run.replay import adapt
+from staleloc.sim.tapes.codec import loads
+from staleloc.sim.tapes.scenarios import Scenario, scenarios
 from staleloc.sim.targets.sglang.fetch import Release
 
 TIMES = 20 if os.environ.get("STALELOC_LONG") else 4

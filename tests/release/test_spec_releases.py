@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.campaign import Budget, Campaign
-from staleloc.sim.choices import seeded
-from staleloc.sim.judge import Player
-from staleloc.sim.levels import generate_tape
-from staleloc.sim.mutants import MUTANTS
-from staleloc.sim.scope import Scope
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.parts.registry import generate_tape
+from staleloc.sim.run.campaign import Budget, Campaign
+from staleloc.sim.run.player import Player
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 Probe = Callable[..., dict[str, Any]]

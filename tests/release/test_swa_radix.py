@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.choices import seeded
-from staleloc.sim.divergence import Divergence
-from staleloc.sim.judge import Player
-from staleloc.sim.levels import generate_tape
-from staleloc.sim.repair import repair
-from staleloc.sim.scope import Scope
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.core.divergence import Divergence
+from staleloc.sim.parts.registry import generate_tape
+from staleloc.sim.run.player import Player
+from staleloc.sim.tapes.repair import repair
+from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 Probe = Callable[..., dict[str, Any]]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Replayed, Sighting
-from staleloc.sim.scope import Scope
+from staleloc.sim.targets.scope import Scope
 
 WITHOUT_US = """
 import runpy, sys
@@ -24,7 +24,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 _PROLOGUE = """
 import sys
-if "staleloc.sim.worker" in sys.orig_argv:
+if "staleloc.sim.run.worker" in sys.orig_argv:
     import os, signal, subprocess, time
     from pathlib import Path
     from staleloc.models.config import Config

@@ -53,7 +53,9 @@ def targets_rule(name: str) -> bool:
     """A target knows nothing of the model but the shape of a cache, and nothing of what judges it."""
     if within(name, "staleloc.models"):
         return within(name, "staleloc.models.config")
-    return not within(name, "staleloc.sim.checks", "staleloc.sim.world", "staleloc.sim.drive")
+    return not within(
+        name, "staleloc.sim.parts.allocator.checks", "staleloc.sim.world", "staleloc.sim.parts.allocator.drive"
+    )
 
 
 def checks_rule(name: str) -> bool:
@@ -116,10 +118,10 @@ def test_imports_go_one_way(folder):
     ("folder", "name", "source"),
     [
         ("models", "models/a.py", "import torch"),
-        ("models", "models/a.py", "def late():\n    from staleloc.sim.tape import Tape"),
+        ("models", "models/a.py", "def late():\n    from staleloc.sim.tapes.codec import Tape"),
         ("models", "models/a.py", "from staleloc import sim"),
         ("models", "models/a.py", "from ..sim import tape"),
-        ("models", "models/a.py", "import importlib\nimportlib.import_module('staleloc.sim.tape')"),
+        ("models", "models/a.py", "import importlib\nimportlib.import_module('staleloc.sim.tapes.codec')"),
         ("models", "models/a.py", "__import__('numpy')"),
         ("sim/targets", "sim/targets/a.py", "from staleloc.models.world import World"),
         ("sim/targets", "sim/targets/a.py", "from staleloc.models import world"),
@@ -192,6 +194,8 @@ def test_every_package_is_installed():
 
 def test_a_command_that_plays_in_workers_loads_no_torch():
     """It takes longer to load than everything else, and a short campaign would wait for it twice."""
-    program = "from staleloc.sim.cli import main; import sys; code = main(); sys.exit(code or 'torch' in sys.modules)"
+    program = (
+        "from staleloc.sim.cli.main import main; import sys; code = main(); sys.exit(code or 'torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program, "fuzz", "--tapes", "2"], capture_output=True, check=False)
     assert done.returncode == 0

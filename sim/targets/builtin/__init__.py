@@ -1,6 +1,6 @@
 """The embedded target: a correct implementation of hybrid KV allocation with cached translation.
 
-Nothing in this package is wrong on purpose. A defect is a mutant: see `staleloc.sim.mutants`. The
+Nothing in this package is wrong on purpose. A defect is a mutant: see `staleloc.sim.targets.mutants`. The
 modules import each other relatively, so that a mutated copy can live beside the original.
 """
 

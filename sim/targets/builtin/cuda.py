@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from staleloc.sim.targets.arena import Arena
+from ..arena import Arena
 
 __all__ = ["Cuda", "CudaGraph"]
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from staleloc.models.config import Config
-
+from ....models.config import Config
 from .decode_jobs import DecodeJobs, Job
 from .swa import SwaAllocator
 from .tree import PrefixTree

@@ -12,8 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from staleloc.sim.targets.arena import Arena
-
+from ..arena import Arena
 from .cuda import Cuda
 from .virtual_graph import VirtualGraph
 

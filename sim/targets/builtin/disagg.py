@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import Profile
-from staleloc.sim.targets.disagg import OverAdmission, Preallocated, Preallocation, Queues, Rules
-from staleloc.sim.targets.tags import encode
-
+from ....models.config import Config
+from ..base import Profile
+from ..disagg import OverAdmission, Preallocated, Preallocation, Queues, Rules
+from ..tags import encode
 from .decode_accounts import DecodeAccounts
 from .decode_jobs import DecodeJobs, Job
 from .engine import BuiltinEngine

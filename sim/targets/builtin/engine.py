@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from staleloc.sim.targets.base import Rows
-from staleloc.sim.targets.engine import Admission
-from staleloc.sim.targets.tags import decode, encode
-
+from ..base import Rows
+from ..engine import Admission
+from ..tags import decode, encode
 from .engine_state import EngineState
 from .requests import Request
 

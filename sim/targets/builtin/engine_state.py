@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.base import FreeSlots, Profile, Rows, TargetError
-from staleloc.sim.targets.engine import Copying, NodeView, RequestView
-from staleloc.sim.targets.tags import DTYPES, decode
-
+from ....models.config import FULL, SWA, Config
+from ..base import FreeSlots, Profile, Rows, TargetError
+from ..engine import Copying, NodeView, RequestView
+from ..tags import DTYPES, decode
 from .device import Device, here
 from .eviction import Evictor
 from .hicache import HostTier

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.graphs import MAX_GRAPH_TOKENS
-from staleloc.sim.targets.tags import DTYPES, WIDTH, encode
-
+from ....models.config import Config
+from ..graphs import MAX_GRAPH_TOKENS
+from ..tags import DTYPES, WIDTH, encode
 from .device import Device
 
 __all__ = ["GraphBuffers"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.graphs import RunView, Span
-
+from ....models.config import Config
+from ..graphs import RunView, Span
 from .engine import BuiltinEngine
 from .graph_buffers import GraphBuffers
 from .pools import HybridPool, KvPool

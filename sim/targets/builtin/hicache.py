@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from staleloc.models.config import FULL, SWA
-
+from ....models.config import FULL, SWA
 from .host_pool import HostPool
 from .transfers import Slots, Transfer, TransferQueue
 from .tree import PrefixTree

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.tags import DTYPES, WIDTH
-
+from ....models.config import FULL, SWA, Config
+from ..tags import DTYPES, WIDTH
 from .device import Device
 
 __all__ = ["HostPool"]

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from staleloc.sim.targets.base import KeyChangedWarning
+from ..base import KeyChangedWarning
 
 __all__ = ["POLICIES", "FirstLayer", "Memo", "PerForward", "Policy", "SideChannel"]
 

@@ -7,9 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.tags import DTYPES, WIDTH
-
+from ....models.config import FULL, SWA, Config
+from ..tags import DTYPES, WIDTH
 from .cpu_copy import CpuCopy, copy_in, copy_out, keep_rows
 from .policies import POLICIES, Policy
 

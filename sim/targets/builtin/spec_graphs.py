@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import Profile
-
+from ....models.config import Config
+from ..base import Profile
 from .graph_engine import GraphEngine
 from .speculative import SPEC, SpecEngine
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staleloc.models.config import Config
+from ....models.config import Config
 
 __all__ = ["Layout"]
 

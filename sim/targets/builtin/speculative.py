@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import Profile, Rows
-from staleloc.sim.targets.engine import Admission, NodeView, RequestView
-from staleloc.sim.targets.speculative import Branches, SpecRules
-from staleloc.sim.targets.tags import decode, encode
-
+from ....models.config import Config
+from ..base import Profile, Rows
+from ..engine import Admission, NodeView, RequestView
+from ..speculative import Branches, SpecRules
+from ..tags import decode, encode
 from .bigrams import bigrams, first, second
 from .engine import BuiltinEngine
 from .engine_state import ENGINE

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from staleloc.models.config import Config
-
+from ....models.config import Config
 from .pools import KvPool
 from .slots import FreePages, SlotAllocator
 

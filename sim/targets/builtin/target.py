@@ -7,12 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from staleloc.models.config import Config
-from staleloc.sim.events import KINDS
-from staleloc.sim.targets.arena import Arena
-from staleloc.sim.targets.base import Batch, FreeSlots, Profile, Rows, TargetError
-from staleloc.sim.targets.tags import DTYPES, decode, encode
-
+from ....models.config import Config
+from ..arena import Arena
+from ..base import CALLS, Batch, FreeSlots, Profile, Rows, TargetError
+from ..tags import DTYPES, decode, encode
 from .cpu_copy import CpuCopy
 from .pools import DeepSeekV4Pool, HybridPool, KvPool
 from .swa import AllocatorState, SwaAllocator
@@ -38,7 +36,7 @@ class BuiltinTarget:
             policies=("uncached", "side_channel", "memo"),
             page_sizes=_PAGE_SIZES,
             dtypes=tuple(DTYPES),
-            events=frozenset(KINDS),
+            events=frozenset(CALLS),
             precomputed=True,
         ),
         Profile(
@@ -46,7 +44,7 @@ class BuiltinTarget:
             policies=("uncached", "first_layer"),
             page_sizes=_PAGE_SIZES,
             dtypes=tuple(DTYPES),
-            events=frozenset(KINDS) - frozenset(_DSV4_MISSING),
+            events=frozenset(CALLS) - frozenset(_DSV4_MISSING),
             missing=_DSV4_MISSING,
         ),
     )

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from staleloc.models.config import FULL, SWA
-
+from ....models.config import FULL, SWA
 from .device import Device
 from .host_pool import HostPool
 from .pools import KvPool

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.targets.arena import Arena
-from staleloc.sim.targets.base import FreeSlots
-from staleloc.sim.targets.sglang.frees import Frees
+from ..arena import Arena
+from ..base import FreeSlots
+from .frees import Frees
 
 __all__ = ["AllocatorDriver"]
 

@@ -7,15 +7,14 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-from staleloc.sim.disagg.play import DISAGG_PLAY
-from staleloc.sim.engine.events import ENGINE_EVENTS
-from staleloc.sim.events import KINDS
-from staleloc.sim.speculative.events import SPEC_EVENTS
-from staleloc.sim.targets.base import Profile
-from staleloc.sim.targets.sglang import dsv4
-from staleloc.sim.targets.sglang.engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
-from staleloc.sim.targets.sglang.unpack import CORE_FOLDER
-from staleloc.sim.targets.tags import DTYPES
+from ..base import CALLS, Profile
+from ..disagg import NODE_CALLS
+from ..engine import ENGINE_CALLS
+from ..speculative import SPEC_CALLS
+from ..tags import DTYPES
+from . import dsv4
+from .engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
+from .unpack import CORE_FOLDER
 
 __all__ = [
     "decode_profile", "dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile",
@@ -70,7 +69,7 @@ def hybrid_profile(allocator_class: Any, root: Path, *, per_forward: bool, preco
         policies=("native",),
         page_sizes=(1, 2, 4, 16, 64),
         dtypes=tuple(DTYPES),
-        events=frozenset(KINDS).difference(missing),
+        events=frozenset(CALLS).difference(missing),
         missing=missing,
         per_forward=per_forward,
         restores_mapping=False,
@@ -86,7 +85,7 @@ def dsv4_profile(allocator_class: Any, root: Path) -> Profile:
         policies=("native",),
         page_sizes=(4, 16, 64),
         dtypes=(dsv4.DTYPE,),
-        events=frozenset(KINDS).difference(missing),
+        events=frozenset(CALLS).difference(missing),
         missing=missing,
         all_swa=True,
         restores_mapping=False,
@@ -106,7 +105,7 @@ def engine_profile(root: Path) -> Profile | None:
     host = "def init_hicache(" in tree.read_text(encoding="utf-8")
     if not host:
         missing["transfer_done"] = "this release's unified tree has no host tier (it came with 0.5.12)"
-    kinds = frozenset(event.kind for event in ENGINE_EVENTS)
+    kinds = frozenset(ENGINE_CALLS)
     return Profile(
         level="engine",
         pool="hybrid",
@@ -172,7 +171,7 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
         engine,
         features=("disagg",),
         decode_tree=tree,
-        events=frozenset(kind.kind for kind in DISAGG_PLAY) - set(missing),
+        events=frozenset(NODE_CALLS) - set(missing),
         missing=missing,
         unreachable=unreachable,
         host=False,
@@ -197,7 +196,7 @@ def spec_profile(engine: Profile, root: Path) -> Profile | None:
         engine,
         features=("spec",),
         page_sizes=(1, 4, 64),
-        events=(engine.events | {event.kind for event in SPEC_EVENTS}) - {"decode"} - missing.keys(),
+        events=(engine.events | {*SPEC_CALLS}) - {"decode"} - missing.keys(),
         missing=missing,
         spec_versions=(*(("v1",) if v1 else ()), "v2", *(("dflash",) if dflash else ())),
         spec_chains=("v2",) if "def get_alloc_len_per_decode(" in sizing.read_text(encoding="utf-8") else (),

@@ -6,17 +6,17 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.disagg import Preallocated, Preallocation, Queues, Rules
-from staleloc.sim.targets.engine import NodeView, RequestView
-from staleloc.sim.targets.sglang.disagg_node import DecodeNode
-from staleloc.sim.targets.sglang.disagg_release import DecodeRelease
-from staleloc.sim.targets.sglang.engine import EngineDriver
-from staleloc.sim.targets.sglang.engine_batch import hold
-from staleloc.sim.targets.sglang.engine_settings import SETTINGS
-from staleloc.sim.targets.sglang.hybrid import HybridPool
-from staleloc.sim.targets.sglang.tree import view
+from ....models.config import Config
+from ..base import TargetError
+from ..disagg import Preallocated, Preallocation, Queues, Rules
+from ..engine import NodeView, RequestView
+from .disagg_node import DecodeNode
+from .disagg_release import DecodeRelease
+from .engine import EngineDriver
+from .engine_batch import hold
+from .engine_settings import SETTINGS
+from .hybrid import HybridPool
+from .tree import view
 
 __all__ = ["DisaggDriver"]
 

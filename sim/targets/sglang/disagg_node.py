@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.disagg import MAX_REQUESTS, OverAdmission
-from staleloc.sim.targets.sglang import disagg_stand_ins as stand_ins
-from staleloc.sim.targets.sglang.disagg_release import DecodeRelease
-from staleloc.sim.targets.sglang.engine_settings import SETTINGS
+from ....models.config import Config
+from ..disagg import MAX_REQUESTS, OverAdmission
+from . import disagg_stand_ins as stand_ins
+from .disagg_release import DecodeRelease
+from .engine_settings import SETTINGS
 
 __all__ = ["DecodeNode"]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.disagg import MAX_REQUESTS, Rules
-from staleloc.sim.targets.sglang import disagg_stand_ins as stand_ins
-from staleloc.sim.targets.sglang.engine_release import EngineRelease
-from staleloc.sim.targets.sglang.leaves import install
+from ....models.config import Config
+from ..base import TargetError
+from ..disagg import MAX_REQUESTS, Rules
+from . import disagg_stand_ins as stand_ins
+from .engine_release import EngineRelease
+from .leaves import install
 
 __all__ = ["DecodeRelease"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.targets.sglang.leaves import Leaf
+from .leaves import Leaf
 
 __all__ = ["ANNOUNCED", "ARRIVED", "FAILED", "Manager", "Started", "leaves", "scheduler"]
 

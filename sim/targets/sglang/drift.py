@@ -6,8 +6,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
+from ....models.config import Config
+from ..base import TargetError
 
 __all__ = ["ALLOCATOR", "DSV4", "HYBRID", "Call", "check_calls", "check_state"]
 

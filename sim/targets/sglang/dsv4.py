@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import Rows
-from staleloc.sim.targets.tags import encode_rows
+from ....models.config import Config
+from ..base import Rows
+from ..tags import encode_rows
 
 __all__ = ["DTYPE", "Dsv4Pool"]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import FreeSlots, Rows
-from staleloc.sim.targets.engine import Admission, Copying, NodeView, RequestView
-from staleloc.sim.targets.sglang.engine_batch import held, hold
-from staleloc.sim.targets.sglang.engine_release import EngineRelease
-from staleloc.sim.targets.sglang.engine_settings import SETTINGS
-from staleloc.sim.targets.sglang.hicache import HostTier, HostTiers
-from staleloc.sim.targets.sglang.hybrid import HybridPool
-from staleloc.sim.targets.sglang.tree import view
+from ....models.config import Config
+from ..base import FreeSlots, Rows
+from ..engine import Admission, Copying, NodeView, RequestView
+from .engine_batch import held, hold
+from .engine_release import EngineRelease
+from .engine_settings import SETTINGS
+from .hicache import HostTier, HostTiers
+from .hybrid import HybridPool
+from .tree import view
 
 __all__ = ["EngineDriver"]
 

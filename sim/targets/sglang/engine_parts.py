@@ -5,16 +5,16 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.base import MISFITS, TargetError
-from staleloc.sim.targets.engine import EngineTarget
-from staleloc.sim.targets.sglang.disagg_release import DecodeRelease
-from staleloc.sim.targets.sglang.disagg_stand_ins import ANNOUNCED
-from staleloc.sim.targets.sglang.engine_release import EngineRelease
-from staleloc.sim.targets.sglang.hicache import HostTiers
-from staleloc.sim.targets.sglang.leaves import Leaf
-from staleloc.sim.targets.sglang.spec_release import SpecRelease
-from staleloc.sim.targets.sglang.spec_stand_ins import SPEC_ANNOUNCED
+from ....models.config import FULL, SWA, Config
+from ..base import MISFITS, TargetError
+from ..engine import EngineTarget
+from .disagg_release import DecodeRelease
+from .disagg_stand_ins import ANNOUNCED
+from .engine_release import EngineRelease
+from .hicache import HostTiers
+from .leaves import Leaf
+from .spec_release import SpecRelease
+from .spec_stand_ins import SPEC_ANNOUNCED
 
 __all__ = ["EngineParts"]
 

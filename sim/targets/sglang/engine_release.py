@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.engine_batch import batch_class, held, hold
-from staleloc.sim.targets.sglang.tree import in_rust
+from ....models.config import Config
+from ..base import TargetError
+from .engine_batch import batch_class, held, hold
+from .tree import in_rust
 
 __all__ = ["PYTHON_CORE", "RUST_CORE", "SWA_RADIX", "EngineRelease"]
 

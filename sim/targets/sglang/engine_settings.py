@@ -9,8 +9,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
+from ....models.config import Config
+from ..base import TargetError
 
 __all__ = ["SETTINGS", "Settings", "attention_backends", "current_settings", "most_draft_tokens"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from staleloc.sim.targets.sglang.engine_settings import attention_backends, current_settings, most_draft_tokens
+from .engine_settings import attention_backends, current_settings, most_draft_tokens
 
 __all__ = ["FAKES", "Fake", "fake_names"]
 

@@ -23,9 +23,9 @@ import platformdirs
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.sources import Release
-from staleloc.sim.targets.sglang.unpack import CORE_FOLDER, tree_digest, unpack
+from ..base import TargetError
+from .sources import Release
+from .unpack import CORE_FOLDER, tree_digest, unpack
 
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
 

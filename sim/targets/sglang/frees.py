@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staleloc.sim.targets.arena import Arena
+from ..arena import Arena
 
 __all__ = ["Frees"]
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.base import FreeSlots, Rows, TargetError
-from staleloc.sim.targets.engine import Copying
-from staleloc.sim.targets.sglang.engine_settings import SETTINGS
-from staleloc.sim.targets.sglang.leaves import Leaf, install
-from staleloc.sim.targets.sglang.virtual import VirtualDevice
-from staleloc.sim.targets.tags import decode
+from ....models.config import FULL, SWA, Config
+from ..base import FreeSlots, Rows, TargetError
+from ..engine import Copying
+from ..tags import decode
+from .engine_settings import SETTINGS
+from .leaves import Leaf, install
+from .virtual import VirtualDevice
 
 __all__ = ["HostTier", "HostTiers"]
 

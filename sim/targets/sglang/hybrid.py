@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.base import Rows
-from staleloc.sim.targets.tags import DTYPES, WIDTH, decode, encode
+from ....models.config import FULL, SWA, Config
+from ..base import Rows
+from ..tags import DTYPES, WIDTH, decode, encode
 
 __all__ = ["CHUNK", "HybridPool"]
 

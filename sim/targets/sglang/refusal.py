@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from staleloc.sim.targets.sglang.seal import THIRD_PARTY
+from .seal import THIRD_PARTY
 
 __all__ = ["explain"]
 

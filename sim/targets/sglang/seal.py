@@ -19,8 +19,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.stubs import StubModule, importing
+from ..base import TargetError
+from .stubs import StubModule, importing
 
 __all__ = ["ABSENT", "ALLOWED", "THIRD_PARTY", "Transform", "seal"]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang.engine_release import EngineRelease
-from staleloc.sim.targets.sglang.leaves import Leaf, install
-from staleloc.sim.targets.sglang.spec_stand_ins import VERDICT, spec_batch_class, spec_leaves, uncompiled
-from staleloc.sim.targets.speculative import SpecRules
+from ....models.config import Config
+from ..base import TargetError
+from ..speculative import SpecRules
+from .engine_release import EngineRelease
+from .leaves import Leaf, install
+from .spec_stand_ins import VERDICT, spec_batch_class, spec_leaves, uncompiled
 
 __all__ = ["SpecRelease"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.targets.sglang.leaves import Leaf
-from staleloc.sim.targets.sglang.spec_kernels import KERNELS
+from .leaves import Leaf
+from .spec_kernels import KERNELS
 
 __all__ = ["SPEC_ANNOUNCED", "VERDICT", "spec_batch_class", "spec_leaves", "uncompiled"]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import Config
-from staleloc.sim.targets.base import Rows
-from staleloc.sim.targets.engine import Admission, RequestView
-from staleloc.sim.targets.sglang.engine import EngineDriver
-from staleloc.sim.targets.sglang.engine_batch import held, hold
-from staleloc.sim.targets.sglang.engine_settings import SETTINGS
-from staleloc.sim.targets.sglang.hybrid import HybridPool
-from staleloc.sim.targets.sglang.spec_release import SpecRelease
-from staleloc.sim.targets.speculative import Branches, SpecRules
+from ....models.config import Config
+from ..base import Rows
+from ..engine import Admission, RequestView
+from ..speculative import Branches, SpecRules
+from .engine import EngineDriver
+from .engine_batch import held, hold
+from .engine_settings import SETTINGS
+from .hybrid import HybridPool
+from .spec_release import SpecRelease
 
 __all__ = ["SpecDriver"]
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
 
-from staleloc.sim.targets.base import TargetError
+from ..base import TargetError
 
 __all__ = ["Stub", "StubModule", "StubUsed", "importing"]
 

@@ -8,22 +8,22 @@ from typing import Any
 
 import torch
 
-from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.arena import Arena
-from staleloc.sim.targets.base import Batch, Profile, Rows, TargetError
-from staleloc.sim.targets.sglang import capability, drift, leaves
-from staleloc.sim.targets.sglang.allocator import AllocatorDriver
-from staleloc.sim.targets.sglang.disagg import DisaggDriver
-from staleloc.sim.targets.sglang.dsv4 import Dsv4Pool
-from staleloc.sim.targets.sglang.engine_parts import EngineParts
-from staleloc.sim.targets.sglang.environment import ENVIRONMENT
-from staleloc.sim.targets.sglang.fakes import FAKES, Fake, fake_names
-from staleloc.sim.targets.sglang.hybrid import HybridPool
-from staleloc.sim.targets.sglang.leaves import Leaf
-from staleloc.sim.targets.sglang.refusal import explain
-from staleloc.sim.targets.sglang.seal import Transform, seal
-from staleloc.sim.targets.sglang.sources import Release
-from staleloc.sim.targets.sglang.speculative import SpecDriver
+from ....models.config import FULL, SWA, Config
+from ..arena import Arena
+from ..base import Batch, Profile, Rows, TargetError
+from . import capability, drift, leaves
+from .allocator import AllocatorDriver
+from .disagg import DisaggDriver
+from .dsv4 import Dsv4Pool
+from .engine_parts import EngineParts
+from .environment import ENVIRONMENT
+from .fakes import FAKES, Fake, fake_names
+from .hybrid import HybridPool
+from .leaves import Leaf
+from .refusal import explain
+from .seal import Transform, seal
+from .sources import Release
+from .speculative import SpecDriver
 
 __all__ = ["SglangTarget", "load"]
 

@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from staleloc.sim.targets.engine import NodeView
-from staleloc.sim.targets.sglang.tree_rust import RustTreeView
-from staleloc.sim.targets.sglang.tree_swa import SwaTreeView, after
+from ..engine import NodeView
+from .tree_rust import RustTreeView
+from .tree_swa import SwaTreeView, after
 
 __all__ = ["PythonTreeView", "TreeView", "in_rust", "view"]
 

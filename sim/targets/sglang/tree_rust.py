@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staleloc.sim.targets.engine import NodeView
+from ..engine import NodeView
 
 __all__ = ["RustTreeView", "printed"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from staleloc.sim.targets.engine import NodeView
+from ..engine import NodeView
 
 __all__ = ["SwaTreeView", "after"]
 

@@ -7,7 +7,7 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from staleloc.sim.targets.base import TargetError
+from ..base import TargetError
 
 __all__ = ["CORE_FOLDER", "tree_digest", "unpack"]
 

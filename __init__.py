@@ -1,0 +1,1 @@
+"""staleloc: does the KV-cache code of an LLM serving engine send every token to the slot it should?"""

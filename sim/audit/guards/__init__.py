@@ -1,0 +1,1 @@
+"""Guards of mutation sites, and the source changes that remove them."""

@@ -1,0 +1,1 @@
+"""Plays tapes on instrumented and mutated targets."""

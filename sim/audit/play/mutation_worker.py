@@ -1,0 +1,203 @@
+"""A process that tries changed targets. One job comes in on standard input, its accounts go out at the end.
+
+The target is loaded once, as it is. Each change is tried in a process forked from that: one function gets other code,
+the tapes that came to the guard are played, then new ones. Whatever a change breaks ends with its process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from ...core.divergence import Divergence
+from ...core.tape import Tape
+from ...parts.adapt import profile_of
+from ...parts.events_file import DeclaredError, said
+from ...parts.registry import play_tape
+from ...run.parent import end_with_parent
+from ...run.wire import divergence_to_json
+from ...tapes.shrink import shrink
+from ...targets.base import Profile
+from ...targets.registry import parse
+from .instrumented_worker import BUILTIN, FRESH, drawn, load, one, rounds_of
+from .job_process import do_job
+from .patch import Functions, Patch, changed_code
+
+MAX_SHRINKING = 60
+"""Tapes that are played to make one that kills shorter. Only its events are shown, so it need not be minimal."""
+
+LOST_SECONDS = 120.0
+"""How much longer than its budget a forked process may take."""
+
+
+def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Functions) -> dict[str, Any]:
+    """What the tapes come to with one change made."""
+    name = change["module"]
+    module = f"{BUILTIN}.{name}" if parse(job["target"]).family == "builtin" else name
+    code = changed_code(job["sources"][name], change, name)
+    if code is None:
+        return {"outcome": "not made"}
+    patch = functions.versions(module, code) or _later(job, change, target).versions(module, code)
+    return {"outcome": "not made"} if patch is None else _Trial(job, change, target, patch).run()
+
+
+def _later(job: dict[str, Any], change: dict[str, Any], target: Any) -> Functions:
+    """The functions once a tape has come to the guard: engines load some of their modules late."""
+    scopes = drawn(target, job["target"])
+    for _, number, index in change["tapes"][:1]:
+        one(target, job["seed"], scopes[number], index)
+    return Functions()
+
+
+class _Trial:
+    """A target, a change, and the tapes for it."""
+
+    def __init__(self, job: dict[str, Any], change: dict[str, Any], target: Any, patch: Patch) -> None:
+        self._job = job
+        self._change = change
+        self._target = target
+        self._patch = patch
+        self._scopes = drawn(target, job["target"])
+        self._started = time.process_time()
+
+    def run(self) -> dict[str, Any]:
+        """Play until a tape shows the change, or the budget is spent."""
+        self._patch.put_in()
+        tapes = 0
+        otherwise: dict[str, Any] = {}
+        for number, index, is_new in self._tapes():
+            if self._job["seconds"] is not None and self._seconds() > self._job["seconds"]:
+                break
+            tapes += 1
+            try:
+                tape, verdict = one(self._target, self._job["seed"], self._scopes[number], index)
+            except DeclaredError:
+                raise
+            except Exception as error:
+                # Outside any event: the target cannot even be built.
+                spent = {"tapes": tapes, "seconds": self._seconds()}
+                return {"outcome": _lost(self._change), "why": said(error), **spent}
+            divergence = verdict.divergence
+            if divergence is None or (is_new and not self._is_silent(tape, number)):
+                continue
+            shown = {"scope": number, "tape": index, "divergence": divergence_to_json(divergence)}
+            if self._tells(divergence):
+                events = self._events(tape, number, divergence)
+                return {"outcome": "killed", "tapes": tapes, "seconds": self._seconds(), **shown, "events": events}
+            events = [it.kind for it in tape.events[: divergence.event + 1]]
+            otherwise = otherwise or {"outcome": "otherwise", **shown, "events": events}
+        outcome = "survived" if tapes else "never needed"
+        return {"outcome": outcome, "tapes": tapes, "seconds": self._seconds(), **otherwise}
+
+    def _seconds(self) -> float:
+        return time.process_time() - self._started
+
+    def _tapes(self) -> Iterator[tuple[int, int, bool]]:
+        """Number of the scope, of the tape, and whether it is new: those that came to the guard, then others there."""
+        known = [(number, index, False) for _, number, index in self._change["tapes"]]
+        scopes = sorted({number for number, _, _ in known}) or sorted(self._scopes)
+        fresh = rounds_of(scopes, range(FRESH, FRESH + self._change["fresh"]))
+        return itertools.chain(known, ((number, index, True) for number, index in fresh))
+
+    def _tells(self, divergence: Divergence) -> bool:
+        """Whether it is what the guard is for. Without an invalidation an answer outlives its mapping; anything else
+        says only that a statement was missed."""
+        stale = divergence.kind == "stale-translation" or divergence.stale_at is not None
+        return stale or self._change["kind"] != "invalidation"
+
+    def _is_silent(self, tape: Tape, number: int) -> bool:
+        """Whether the target as it is plays this tape to its end."""
+        self._patch.take_out()
+        silent = self._play(tape, number) is None
+        self._patch.put_in()
+        return silent
+
+    def _profile(self, tape: Tape, number: int) -> Profile:
+        profile = profile_of(tape.config, self._scopes[number])
+        assert profile is not None
+        return profile
+
+    def _play(self, tape: Tape, number: int) -> Divergence | None:
+        return play_tape(tape, self._target, self._profile(tape, number)).divergence
+
+    def _events(self, tape: Tape, number: int, divergence: Divergence) -> list[str]:
+        """Kinds of the events that it takes, as far as they are found soon."""
+        if divergence.kind == "hang":
+            return [it.kind for it in tape.events[: divergence.event + 1]]
+        judge = partial(self._play, number=number)
+        shrunk = shrink(tape, divergence, self._profile(tape, number), judge, MAX_SHRINKING)
+        return [it.kind for it in shrunk.tape.events]
+
+
+def _lost(change: dict[str, Any]) -> str:
+    """What it says of a guard that the target cannot be played at all without it. It says that the statement is missed,
+    not that an answer outlives its mapping."""
+    return "failed" if change["kind"] == "invalidation" else "killed"
+
+
+def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, Any]) -> dict[str, Any]:
+    """What `work` comes to in a process of its own, which is ended if it takes longer.
+
+    Raises:
+        DeclaredError: a function of the user's file fails.
+    """
+    out, into = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(out)
+        end_with_parent(parent)
+        try:
+            result = work()
+        except DeclaredError as error:
+            result = {"error": str(error)}
+        except BaseException as error:
+            result = {"outcome": "failed", "why": said(error)}
+        with os.fdopen(into, "w", encoding="utf-8") as stream:
+            json.dump(result, stream)
+        os._exit(0)
+    os.close(into)
+    text = _read(out, limit)
+    if text is None:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    if text is None:
+        return {"outcome": _lost(change), "why": "it does not come back", "seconds": limit}
+    account: dict[str, Any] = json.loads(text) if text else {"outcome": _lost(change), "why": "its process ended"}
+    if "error" in account:
+        raise DeclaredError(account["error"])
+    return account
+
+
+def _read(stream: int, limit: float) -> str | None:
+    """All that comes, or None if it takes too long."""
+    deadline = time.monotonic() + limit
+    parts: list[bytes] = []
+    with os.fdopen(stream, "rb", buffering=0) as source:
+        while select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            part = source.read(65536)
+            if not part:
+                return b"".join(parts).decode()
+            parts.append(part)
+    return None
+
+
+def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
+    target = load(job["target"], None)
+    if parse(job["target"]).family == "sglang":  # so that what it loads late is there before the forks
+        for profiles in drawn(target, job["target"]).values():
+            one(target, job["seed"], profiles, 0)
+    functions = Functions()
+    limit = LOST_SECONDS + (10 * LOST_SECONDS if job["seconds"] is None else job["seconds"])
+    return [_forked(partial(_try, job, it, target, functions), limit, it) for it in job["changes"]]
+
+
+if __name__ == "__main__":
+    do_job(_prove)

@@ -1,0 +1,1 @@
+"""The audit's verdicts, pages and files."""

@@ -1,0 +1,260 @@
+"""What the audit says of each mutation site, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..guards.changes import Change
+from ..play.coverage import Diverged, Reach
+from ..play.failure_groups import NOBODY
+from ..play.mutation import Proof
+from ..source.sites import Map, Site
+from .reasons import Reason, Reasons
+
+__all__ = ["LEFT_ALONE", "Audit", "Row", "Standing", "Tried", "Verdict", "rows_of", "tried"]
+
+Verdict = Literal["safe", "unguarded", "unproven"]
+
+Standing = Literal["killed", "known", "not driven", "unnoticed", "untried"]
+"""What became of a guard that was to be taken away: a tape missed it, in whatever way; none can; it takes something
+that no target here has; none did; or no tape came to it, or the source does not run without it."""
+
+LEFT_ALONE = "its invalidations were left alone"
+"""Why a site is unproven that the user did not ask about."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A guard, and what came of taking it away.
+
+    Attributes:
+        reason: what is known of it, which is only a hint if it was read on another release.
+    """
+
+    change: Change
+    proof: Proof
+    reason: Reason | None
+    stands: Standing
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a tape has shown that what is known of it is not so."""
+        return self.stands == "killed" and self.reason is not None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A mutation site and what is known of it.
+
+    Attributes:
+        number: of the site in the map.
+        calls: calls of the target in which it was reached, the most frequent first.
+        exposed: how often an answer was alive at the site and was asked for again afterwards.
+        served: how often it was still the answer from before.
+        tried: guards that were taken away: its invalidations, and guards of every kind in its function.
+        killed: those of them that a tape noticed.
+        shown_by: of these, of the invalidations first, the one that takes the fewest events.
+        why: in one sentence, what the verdict rests on, or what is missing.
+        diverged: tapes that show it, if it is unguarded, for each cache that served an answer from before.
+    """
+
+    number: int
+    site: Site
+    calls: tuple[tuple[str, int], ...]
+    exposed: int
+    served: int
+    tried: int
+    killed: int
+    verdict: Verdict
+    why: str
+    shown_by: Proof | None = None
+    diverged: tuple[Diverged, ...] = ()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is one to tell of: not one whose guards the user wanted left alone."""
+        return self.verdict != "safe" and self.why != LEFT_ALONE
+
+    @property
+    def reached(self) -> int:
+        """How often it was executed."""
+        return sum(count for _, count in self.calls)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything the audit of one target came to."""
+
+    target: str
+    release: str | None
+    found: Map
+    reach: Reach
+    guards: tuple[Tried, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def unexplained(self) -> Counter[str]:
+        """Kind of event -> how many tapes diverge there, and no site is known to be why."""
+        unguarded = {row.number for row in self.rows if row.diverged}
+        tapes: Counter[str] = Counter()
+        for way, count in self.reach.diverging.counts.items():
+            if not any(site in unguarded for site, _ in way.blamed):
+                tapes[way.asked] += count
+        return tapes
+
+
+def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) -> list[Tried]:
+    """Guards, what came of taking each away, and what that says."""
+    guards = []
+    for change, proof in zip(changes, proofs, strict=True):
+        reason = reasons.of(change, proof.outcome in ("killed", "otherwise", "survived"))
+        if reason is None or reasons.is_its_own:
+            guards.append(Tried(change, proof, reason, _standing(proof, reason)))
+        else:
+            stands = _standing(proof, None)
+            hint = Reason(reason.sort, f"of {reasons.subject} is known: {reason.why}")
+            guards.append(Tried(change, proof, None if stands == "killed" else hint, stands))
+    return guards
+
+
+def _standing(proof: Proof, reason: Reason | None) -> Standing:
+    """What the outcome says of a guard, with what is known of it."""
+    if proof.outcome in ("killed", "otherwise"):
+        return "killed"
+    if reason is not None and reason.sort == "not driven":
+        return "not driven"
+    if proof.outcome == "survived":
+        return "known" if reason is not None and reason.sort == "equivalent" else "unnoticed"
+    return "untried"
+
+
+def rows_of(found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> tuple[Row, ...]:
+    """One row a site that changes the mapping, in the order of files and lines.
+
+    Args:
+        modules: path of a file -> the name under which the target imports it.
+    """
+    return tuple(_row(number, found, modules, reach, guards) for number, site in enumerate(found.sites) if site.changes)
+
+
+def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> Row:
+    site = found.sites[number]
+    here = [it for it in guards if number in it.change.sites]
+    mine = [it for it in here if it.stands == "killed" or it.proof.outcome == "survived"]
+    drops = [it for it in here if it.change.kind == "invalidation"]
+    diverged = _showing(number, reach)
+    verdict: Verdict = "unguarded"
+    why = "an answer from before is served"
+    if not diverged:
+        missing = (
+            _missing(number, site, modules, reach, drops)
+            or _doubted(number, found, reach)
+            or _slipped(number, found, reach, drops)
+        )
+        verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
+    calls = reach.reached.get(number)
+    return Row(
+        number,
+        site,
+        tuple(calls.most_common()) if calls else (),
+        sum(reach.exposed[number].values()),
+        sum(reach.served[number].values()),
+        len(mine),
+        sum(it.stands == "killed" for it in mine),
+        verdict,
+        why,
+        _shortest(drops) or _shortest(mine),
+        diverged,
+    )
+
+
+def _showing(number: int, reach: Reach) -> tuple[Diverged, ...]:
+    """For each cache that served an answer from before a site's change, and each kind of event that asked for it, the
+    tape that diverges soonest."""
+    tapes: dict[tuple[int, str], Diverged] = {}
+    for it in reach.diverged:
+        for site, cache in it.way.blamed:
+            if site == number:
+                tapes.setdefault((cache, it.way.asked), it)
+    return tuple({id(it): it for it in tapes.values()}.values())
+
+
+def _shortest(guards: Sequence[Tried]) -> Proof | None:
+    """Of the guards that a tape missed the one that it takes the fewest events to miss."""
+    proofs = [it.proof for it in guards if it.proof.outcome == "killed" and it.proof.events]
+    return min(proofs, key=lambda it: len(it.events), default=None)
+
+
+def _proof(found: Map, drops: Sequence[Tried]) -> str:
+    """What the verdict rests on. Other caches than these were watched, no more."""
+    caches = sorted({found.caches[number].name for it in drops for number in it.change.caches})
+    killed = sum(it.stands == "killed" for it in drops)
+    known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
+    without = f"without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
+    return f"no tape shows an answer from before, and {without}"
+
+
+_UNTRIED = {
+    "never needed": "no tape asked again for what it dropped",
+    "not made": "the statement cannot be taken away, or is not run here",
+    "failed": "the changed target could not be loaded",
+}
+"""Outcome of taking a guard away -> what that says."""
+
+
+def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, drops: Sequence[Tried]) -> str:
+    """What a proof lacks; nothing if it is one."""
+    if modules[site.spot.path] not in reach.modules:
+        return "its module is not run here"
+    if number not in reach.reached:
+        return "no event reached it"
+    if not reach.exposed[number]:
+        return "no answer was alive that was asked for again afterwards"
+    if {it.change.spot for it in drops} != {it.spot for it in site.guards}:
+        return LEFT_ALONE
+    if not drops:
+        return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
+    if site.open:
+        return f"{site.open[0]} leads to it and drops nothing"
+    for it in drops:
+        name = f"{it.change.name} (line {it.change.line})"
+        if it.proof.outcome == "otherwise":
+            return f"{name}: without it tapes diverge, and none by an answer from before"
+        if it.stands == "unnoticed":
+            return f"{name}: {it.proof.tapes} tapes did not notice"
+        if it.stands not in ("killed", "known"):
+            return f"{name} was not tried: {it.proof.why or _UNTRIED.get(it.proof.outcome, it.stands)}"
+    return ""
+
+
+def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> str:
+    """Whether an answer got past the invalidations, which may be conditional; no tape shows that it was wrong."""
+    for cache in sorted({cache for it in drops for cache in it.change.caches}):
+        count = reach.served[number][cache]
+        if count:
+            return (
+                f"{found.caches[cache].name} was asked {count} times after it and still had the answer from before, "
+                "past its invalidations; no tape shows that it was wrong"
+            )
+    return ""
+
+
+def _doubted(number: int, found: Map, reach: Reach) -> str:
+    """Whether a site may be why a tape diverges: nobody knows who kept an answer, or what made it wrong."""
+    for it in reach.diverged:
+        for site, cache in it.way.doubted:
+            if site != number:
+                continue
+            if cache == NOBODY and not it.way.stale:
+                return f"{it.name} diverges ({it.way.kind}) in {it.way.asked}, which comes to it"
+            if cache == NOBODY:
+                return (
+                    f"{it.name} serves an answer from before {it.way.stale}, which comes to it, and what keeps that "
+                    "answer was not found in the source"
+                )
+            name = found.caches[cache].name
+            return f"{it.name} diverges ({it.way.kind}) after {name} served an answer from before it; that may be why"
+    return ""

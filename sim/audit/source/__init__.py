@@ -1,0 +1,1 @@
+"""Reads a target's sources: mutation sites and cached translations."""

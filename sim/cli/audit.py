@@ -1,0 +1,105 @@
+"""``staleloc audit``: which places change the mapping, and whether a cached translation can outlive one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import click
+
+from .text import MAX_SEED, events_option, say, warn
+
+__all__ = ["audit"]
+
+DEFAULT_SECONDS = 20.0
+
+EACH_SECONDS = 10.0
+"""On the embedded target what is noticed at all is noticed within two."""
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--target", default="builtin", show_default=True, help="What to audit; see: staleloc targets list.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of tapes at every level instead of a time.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"How long tapes are played.  [default: {DEFAULT_SECONDS:.0f}]",
+)
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--guards",
+    default="*",
+    metavar="A,B",
+    help="Take away only guards in PATH:FUNCTION that matches one of these, such as 'srt/mem_cache/allocator/*'.",
+)
+@click.option(
+    "--each",
+    type=click.FloatRange(min=0, min_open=True),
+    default=EACH_SECONDS,
+    show_default=True,
+    help="Seconds of processor time for the tapes without one guard.",
+)
+@events_option
+@click.option(
+    "--strict", is_flag=True, help="Exit code 1 for unproven sites, unnoticed guards and unexplained divergences, too."
+)
+@click.option("--github", is_flag=True, help="Print annotations for a pull request.")
+@click.option("--prefix", default="", metavar="PATH", help="Where the target's sources lie in the repository.")
+@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write everything that was found.")
+@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write everything as a page.")
+@click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
+@click.option(
+    "--save",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    default="staleloc-tapes",
+    show_default=True,
+    help="Where minimal tapes go; made when something is found.",
+)
+def audit(
+    target: str,
+    seed: int,
+    rounds: int | None,
+    seconds: float | None,
+    workers: int,
+    guards: str,
+    each: float,
+    strict: bool,
+    github: bool,
+    prefix: str,
+    json_file: Path | None,
+    html_file: Path | None,
+    sarif_file: Path | None,
+    folder: Path,
+) -> int:
+    """Find every place that changes the mapping, play tapes through it, and take its guards away one at a time.
+
+    Verdicts: safe (an answer was alive there and asked for again, and each invalidation, taken away, makes a tape
+    diverge), unguarded (an answer outlived it; a tape shows that), unproven (it says what is missing). Exit code 1 if
+    a site is unguarded.
+    """
+    from ..audit.play.coverage import Budget
+    from ..audit.report.command import Outputs, run
+
+    if rounds is not None and seconds is not None:
+        raise click.UsageError("--rounds and --seconds are two ways to say when to stop; give one")
+    for value, name in ((seconds, "--seconds"), (each, "--each")):
+        if value is not None and not math.isfinite(value):
+            raise click.BadParameter(f"{value} is no time", param_hint=f"'{name}'")
+    if rounds is None and seconds is None:
+        seconds = DEFAULT_SECONDS
+    prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+    outputs = Outputs(json_file, sarif_file, html_file, folder, prefix)
+    show = warn if sys.stderr.isatty() else lambda text: None
+    result = run(target, Budget(seed, rounds, seconds, workers, each), outputs, show, guards)
+    say(result.text)
+    for finding in result.findings:
+        say(f"\n{finding}")
+    if github:
+        say("\n".join(result.annotations))
+    return result.code(strict)

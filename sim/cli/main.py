@@ -1,0 +1,199 @@
+"""The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
+``audit``.
+
+Exit codes: 0 nothing found, 1 divergence found, 2 usage, target could not be loaded, tape does not fit the target,
+or interrupted with nothing found yet. An error is one line on standard error. Heavy modules are imported by the
+commands that need them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from ...models.config import FEATURES, LEVELS
+from .audit import audit
+from .matrix import matrix
+from .targets import mutants, scenarios, targets
+from .text import MAX_SEED, events_option, help_alone, say, warn
+
+__all__ = ["cli", "main"]
+
+DEFAULT_SECONDS = 30.0
+
+
+_LEVEL_HELP = (
+    "Single calls of the cache's API, or whole requests with a prefix tree and a host tier.  "
+    f"[default: the mutant's, or {LEVELS[0]}]"
+)
+
+_FEATURES_HELP = (
+    f"What the engine level has on top: some of {', '.join(FEATURES)}, with commas. Each tape has one or more of them."
+)
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    names = tuple(name.strip() for name in value.split(",")) if value is not None else ()
+    unknown = [name for name in names if name not in FEATURES]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(FEATURES)}", ctx, param)
+    return names
+
+
+@click.group(
+    invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(package_name="staleloc", message="staleloc %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Does the KV-cache code of an LLM serving engine send every token to the slot it should?
+
+    Plays random event tapes on a target and on a reference model, and reports where they part. A target is
+    builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found,
+    1 divergence found, 2 usage, target could not be loaded, tape does not fit the target, or interrupted with
+    nothing found yet.
+    """
+    help_alone(ctx)
+
+
+@cli.command()
+@click.option("--target", default="builtin", show_default=True, help="What to test; see: staleloc targets list.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
+@click.option("--tapes", type=click.IntRange(min=1), help="Stop after this many tapes.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"Stop after this time.  [default: {DEFAULT_SECONDS:.0f}]",
+)
+@click.option("--workers", type=click.IntRange(1, 256), help="Processes.  [default: one a CPU]")
+@click.option("--first", is_flag=True, help="Stop at the first divergence.")
+@click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
+@click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
+@click.option("--features", metavar="A,B", callback=_features, help=_FEATURES_HELP)
+@events_option
+@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
+@click.option(
+    "--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the first divergence."
+)
+@click.option(
+    "--save",
+    "folder",
+    type=_FOLDER,
+    metavar="DIR",
+    default="staleloc-tapes",
+    show_default=True,
+    help="Where minimal tapes go; made when something is found.",
+)
+def fuzz(
+    target: str,
+    seed: int,
+    tapes: int | None,
+    seconds: float | None,
+    workers: int | None,
+    first: bool,
+    mutant: str | None,
+    level: str | None,
+    features: tuple[str, ...],
+    json_file: Path | None,
+    repro_file: Path | None,
+    folder: Path,
+) -> int:
+    """Play random tapes on a target and shrink what diverges."""
+    from ..findings.finding import Origin
+    from ..run.campaign import Budget
+    from ..targets.registry import scope_of
+    from . import run as cli_run
+
+    if tapes is not None and seconds is not None:
+        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
+    if tapes is None and seconds is None:
+        seconds = DEFAULT_SECONDS
+    outputs = cli_run.Outputs(json_file, repro_file, folder)
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, features))
+    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
+
+
+@cli.command()
+@click.argument("tape")
+@click.option("--target", help="What to play it on.  [default: the target it was found on, or builtin]")
+@click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
+@events_option
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Play it so often.")
+@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
+@click.option("--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the divergence.")
+def replay(
+    tape: str,
+    target: str | None,
+    mutant: str | None,
+    times: int,
+    json_file: Path | None,
+    repro_file: Path | None,
+) -> int:
+    """Play TAPE: a tape file, or the name of a packaged scenario."""
+    from . import run as cli_run
+
+    return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None))
+
+
+def _cpus() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+cli.add_command(audit)
+cli.add_command(targets)
+cli.add_command(mutants)
+cli.add_command(scenarios)
+cli.add_command(matrix)
+
+
+def main() -> NoReturn:
+    """Run the command line; every error is one line."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends a run gets its results so far
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+    try:
+        code = cli.main(prog_name="staleloc", standalone_mode=False)
+        say("", newline=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        warn(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        warn("interrupted")
+    except Exception as error:
+        if not _is_plain(error):
+            if os.environ.get("STALELOC_TRACEBACK"):
+                raise
+            warn(
+                f"internal error, please report it: {type(error).__name__}: {error} (STALELOC_TRACEBACK=1 shows where)"
+            )
+        else:
+            warn(str(error))
+    return 2
+
+
+def _is_plain(error: Exception) -> bool:
+    """Whether the message was written for users."""
+    from ..findings.files import KeepError
+    from ..run.player import Unplayable
+    from ..tapes.codec import TapeError
+    from ..targets.base import TargetError
+
+    return isinstance(error, TapeError | TargetError | Unplayable | KeepError | OSError)

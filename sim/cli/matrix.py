@@ -1,0 +1,121 @@
+"""``staleloc matrix``: which release shows which incident, by its tape and by blind fuzzing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from pathlib import Path
+
+import click
+
+from ..matrix.defaults import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
+from .text import say, warn
+
+__all__ = ["matrix"]
+
+_MAX_SEEDS = 1000
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """The numbers in a list such as ``0-4`` or ``0,3``."""
+    if value is None:
+        return None
+    ranges = [_range(part) for part in value.split(",")]
+    if not all(ranges) or sum(map(len, ranges)) > _MAX_SEEDS:
+        raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
+    return tuple(dict.fromkeys(itertools.chain(*ranges)))
+
+
+def _range(part: str) -> range:
+    """The numbers of ``3`` or ``0-4``, none of anything else; of too many some, one more than may be."""
+    found = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+    if found is None:
+        return range(0)
+    first = int(found[1])
+    return range(first, min(int(found[2] or first), first + _MAX_SEEDS) + 1)
+
+
+def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of SGLang targets; a version alone is a release."""
+    names = [name.strip() for text in value for name in text.split(",")]
+    named = [f"sglang=={name}" if re.fullmatch(r"\d+(\.\w+)+", name) else name for name in names]
+    strange = [name for name in named if not name.startswith(("sglang==", "sglang@"))]
+    if strange:
+        raise click.BadParameter(f"{strange[0]!r} is no SGLang release; use for example 0.5.12", ctx, param)
+    return tuple(named)
+
+
+@click.command()
+@click.option(
+    "--targets", multiple=True, callback=_targets, metavar="A,B", help="Releases.  [default: all that are known here]"
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True, max=MAX_SECONDS),
+    help=f"Of processor time, playing, for each hunt.  [default: {SECONDS:.0f}]",
+)
+@click.option("--tapes", type=click.IntRange(1, MAX_TAPES), help="A hunt's budget in tapes: the same on every machine.")
+@click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Hunts at a time.")
+@click.option(
+    "--blind",
+    type=click.Choice(BLIND),
+    default=BLIND[0],
+    show_default=True,
+    help="Fuzz everywhere, only where no tape diverges, or nowhere.",
+)
+@click.option("--show", is_flag=True, help="Measure nothing: show what is in the --json file.")
+@click.option(
+    "--json",
+    "json_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Keep what is measured; a run goes on with what is there.  [default: nothing is kept, all is measured anew]",
+)
+@click.option("--html", type=_FILE, metavar="FILE", help="Write the table as a page.")
+@click.option(
+    "--markdown",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Write the table as a Markdown page, or into a file that has marks for it.",
+)
+def matrix(
+    targets: tuple[str, ...],
+    seconds: float | None,
+    tapes: int | None,
+    seeds: tuple[int, ...] | None,
+    workers: int,
+    blind: str,
+    show: bool,
+    json_file: Path | None,
+    html: Path | None,
+    markdown: tuple[Path, ...],
+) -> int:
+    """Which SGLang release shows which incident.
+
+    Each scenario is replayed on each release, and each release is fuzzed blind, once a level and seed, until what
+    diverges there was seen or the budget is spent. Where nothing diverges it is fuzzed with the first seed only, to the
+    end of the budget. Exit code 1 if a release diverges that is said to be fixed, and no finding says otherwise, or if
+    fuzzing finds something where no tape diverges.
+    """
+    from ..matrix import command
+    from ..matrix.facts import Budget
+
+    if tapes is not None and seconds is not None:
+        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
+    if show and json_file is None:
+        raise click.UsageError("--show shows what is in a file; give it with --json")
+    budget = None if tapes is None and seconds is None else Budget(tapes, seconds)
+    asked = command.Asked(targets, seeds, budget, workers, blind, measure=not show)
+    outputs = command.Outputs(json_file, html, markdown)
+    new, interrupted, text = command.run(asked, outputs)
+    say(text, newline=False)
+    if interrupted:
+        warn("interrupted; this is what was measured until then")
+    return 1 if new else 2 if interrupted else 0

@@ -1,0 +1,162 @@
+"""What ``staleloc fuzz`` and ``staleloc replay`` print and leave behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from ...models.config import LEVELS
+from ..findings import search as fuzzing
+from ..findings.files import check_file, check_folder, save, write
+from ..findings.finding import Finding, Origin
+from ..findings.summary import Summary
+from ..findings.text import render
+from ..parts.events_file import DeclaredError, declared
+from ..run import replay as replaying
+from ..run.campaign import Budget
+from ..run.player import Unplayable
+from ..run.progress import progress
+from ..targets.release import release_of
+from ..targets.scope import Scope
+from .text import say, warn
+
+__all__ = ["Outputs", "fuzz", "replay"]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files a command was asked to write."""
+
+    json: Path | None
+    repro: Path | None
+    folder: Path | None
+
+    def check(self) -> None:
+        """Raise KeepError unless all can be written."""
+        for path in (self.json, self.repro):
+            if path is not None:
+                check_file(path)
+        if self.folder is not None:
+            check_folder(self.folder)
+
+    def write(self, summary: Summary) -> None:
+        """Write the summary, and the script of the first finding."""
+        if self.json is not None:
+            write(self.json, json.dumps(summary.to_json(), indent=1) + "\n")
+        if self.repro is not None:
+            say(self._repro(self.repro, summary.findings))
+
+    @staticmethod
+    def _repro(path: Path, findings: Sequence[Finding]) -> str:
+        if not findings:
+            return f"{path} was not written: there is no divergence to show"
+        from ..findings.script.script import script
+
+        write(path, script(findings[0]))
+        return f"wrote {path}: shows the first divergence without staleloc"
+
+
+def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
+    """Run the campaign that `origin` says and report; the exit code."""
+    if declared() and origin.scope != Scope():
+        raise DeclaredError(f"declared events are of the allocator level; leave out {' '.join(origin.scope.options)}")
+    outputs.check()
+    folder = outputs.folder
+    assert folder is not None
+    origin = replace(origin, release=release_of(origin.target))
+    saved: list[Path] = []
+    with progress() as show:
+        outcome = fuzzing.find(origin, budget, workers, show, lambda finding: saved.append(save(finding, folder)))
+    results = outcome.results
+    for finding, path, seconds in zip(outcome.findings, saved, outcome.shrink_seconds, strict=True):
+        _report(finding, str(path), seconds)
+    summary = Summary(
+        target=origin.target,
+        release=origin.release,
+        mutant=origin.mutant,
+        seed=origin.seed,
+        findings=outcome.findings,
+        tapes=results.tapes,
+        events=results.events,
+        skipped=results.skipped,
+        seconds=results.seconds,
+        profiles=results.profiles,
+        seen=results.seen,
+        diverged=results.diverged,
+        interrupted=results.interrupted,
+    )
+    say(summary.text(), newline=False)
+    for note in results.notes:
+        warn(note)
+    outputs.write(summary)
+    if outcome.findings:
+        return 1
+    return 2 if results.interrupted else 0
+
+
+def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
+    """Play a tape and report; the exit code."""
+    outputs.check()
+    tape = replaying.find_tape(name)
+    if target is None:
+        target, known = replaying.origin_of(tape)
+        mutant = mutant or known
+    release = release_of(target)
+    try:
+        played = replaying.replay(tape, target, mutant, times)
+    except Unplayable as error:
+        if not replaying.is_scenario(name):
+            raise
+        raise Unplayable(f"the scenario does not apply to {target}: {error}") from None
+    for note in played.notes:
+        say(f"{name} on {target}: {note}")
+    findings = []
+    if played.divergence is not None:
+        origin = Origin(target, release, mutant, tape=name)
+        findings.append(Finding(origin, played.tape, played.divergence))
+        _report(findings[0])
+        if played.skipped:
+            say(f"{played.skipped // times} of the events up to there did not apply and were skipped")
+    else:
+        defect = f" with mutant {mutant}" if mutant else ""
+        say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}{_applied(played, times)}")
+    if times > 1:
+        same = "verdicts equal" if len(played.verdicts) == 1 else "verdicts unequal"
+        counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())
+        say(f"{same}: {times} replays, {counts}")
+    outputs.write(
+        Summary(
+            target=target,
+            release=release,
+            mutant=mutant,
+            seed=None,
+            findings=findings,
+            tapes=times,
+            events=played.events,
+            skipped=played.skipped,
+            seconds=played.seconds,
+            profiles=Scope(tape.config.level, tape.config.features).of(played.profiles),
+            seen=played.seen,
+            diverged=times - played.verdicts[None],
+        )
+    )
+    return 1 if findings else 0
+
+
+def _applied(played: replaying.Replayed, times: int) -> str:
+    """How many events did what they say, of a tape of whole requests, whose events may not apply."""
+    if played.tape.config.level == LEVELS[0]:
+        return ""
+    skipped = played.skipped // times
+    applied = played.events // times - skipped
+    return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
+
+
+def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
+    first, _, rest = render(finding, saved, seconds).partition("\n")
+    say(click.style(first, bold=True))
+    say(rest)

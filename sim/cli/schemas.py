@@ -1,0 +1,26 @@
+"""``python -m staleloc.sim.cli.schemas`` writes the JSON Schema files of tapes, summaries and matrices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..matrix.schema import matrix_schema
+from ..tapes.schema import dumps, summary_schema, tape_schema
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Write each schema file into the room of its format."""
+    sim = Path(__file__).parents[1]
+    files = {
+        "tapes/tape": tape_schema(),
+        "findings/summary": summary_schema(),
+        "matrix/matrix": matrix_schema(),
+    }
+    for name, schema in files.items():
+        (sim / f"{name}.schema.json").write_text(dumps(schema), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What every room uses: events, tapes, divergences, choices, verdicts."""

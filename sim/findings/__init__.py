@@ -1,0 +1,1 @@
+"""Findings: how they are made, explained, printed and written to files."""

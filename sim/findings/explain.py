@@ -1,0 +1,160 @@
+"""Why a divergence happened, in words: events by number and name, and the order of calls that reaches it.
+
+Inside the code events are counted from 0; people get them counted from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...models.config import SWA
+from ..core.divergence import Divergence
+from ..core.tape import Tape
+from ..parts.allocator import events as ev
+from ..parts.declared import Declared
+
+__all__ = ["calling_order", "fact", "marks", "sentence"]
+
+_NUMBER = re.compile(r"\{(\d+)\}")
+_KIND = re.compile(r"\[(\d+)\]")
+
+_BY_CLASS = {
+    "alias": "[{n}] handed out at event {{{n}}} what was not free",
+    "double-free": "[{n}] at event {{{n}}} released what was free already",
+    "use-after-free": "[{n}] at event {{{n}}} released what still has an owner",
+    "leak": "after [{n}] at event {{{n}}}, free and live slots no longer add up to the pool",
+    "out-of-bounds": "[{n}] at event {{{n}}} left the pool's range",
+    "misaligned": "[{n}] at event {{{n}}} broke the order of slots in a page",
+    "stale-translation": "[{n}] at event {{{n}}} was answered with the translation of other locs",
+    "wrong-mapping": "[{n}] at event {{{n}}} left it so",
+    "wrong-content": "[{n}] at event {{{n}}} brought another row than the one that was written last",
+    "crash": "[{n}] at event {{{n}}} keeps every contract of the API, and the target failed",
+}
+"""Class -> its sentence, where the check that saw it has none to give."""
+
+
+def fact(divergence: Divergence) -> str:
+    """What differs, in one line. An engine's own message is left as it is, but printable."""
+    if divergence.kind == "crash":
+        return "".join(c if c.isprintable() else "\ufffd" for c in divergence.what)[:400]
+    return _numbered(divergence.what)
+
+
+def sentence(divergence: Divergence, tape: Tape) -> str:
+    """Why, in one sentence."""
+    text = divergence.sentence
+    if not text and divergence.event >= 0 and divergence.kind in _BY_CLASS:
+        text = _BY_CLASS[divergence.kind].format(n=divergence.event)
+    if not text:
+        return fact(divergence)
+    return _numbered(_KIND.sub(lambda match: tape.events[int(match[1])].kind, text))
+
+
+def _numbered(text: str) -> str:
+    return _NUMBER.sub(lambda match: str(int(match[1]) + 1), text)
+
+
+def marks(divergence: Divergence) -> dict[int, str]:
+    """Events that matter and why, in a few words."""
+    named: dict[int, str] = {}
+    what = divergence.what if divergence.kind != "crash" else ""
+    for match in _NUMBER.finditer(what + divergence.sentence):
+        named[int(match[1])] = ""
+    for row in divergence.rows:
+        if row.last_correct is not None:
+            named[row.last_correct] = "last correct use"
+        if row.stale_at is not None:
+            named[row.stale_at] = "became stale"
+    if divergence.event >= 0:
+        named[divergence.event] = "diverges"
+    return named
+
+
+def calling_order(divergence: Divergence, tape: Tape) -> str | None:
+    """For a pool that translates at a forward's first layer: in which order of layers and changes the
+    engine gets the stale answer. None for other findings."""
+    if divergence.kind != "stale-translation" or tape.config.pool != "dsv4":
+        return None
+    begin = _open_forward(tape, divergence.event)
+    if begin is None:
+        return None
+    uses = list(_uses(tape, begin, divergence.event))
+    change = divergence.rows[0].stale_at if divergence.rows else None
+    if change is None:  # the answer was never right; still, what moved the mapping inside the forward matters
+        change = _last_change(tape, begin, divergence.event)
+    last = _use(tape, divergence.event)
+    if change is not None and change > begin:
+        before = [number for number in uses if number < change]
+        if before:
+            later = "; one that starts at a later layer is" if tape.config.policy == "native" else ""
+            return (
+                f"the forward of event {begin + 1} starts at layer 0; {_use(tape, before[0])} before the mapping "
+                f"changed at event {change + 1} ({tape.events[change].kind}), {last} after it. The engine gets here "
+                "when the mapping changes between two layers of one forward. A forward that starts at layer 0 after "
+                f"the change translates anew and is not affected{later}."
+            )
+        return (
+            f"the forward of event {begin + 1} starts at layer 0 and asked nothing before the mapping changed at event "
+            f"{change + 1} ({tape.events[change].kind}); {last} is its first question. The answer is older than the "
+            "forward, so where a forward starts does not matter."
+        )
+    first = uses[0] if uses else divergence.event
+    return (
+        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer "
+        f"{_older(tape, begin)}. {_unrefreshed(tape, begin, divergence.event)}"
+    )
+
+
+def _last_change(tape: Tape, begin: int, end: int) -> int | None:
+    changing = (ev.FreeSwa, ev.SetMapping, ev.RegisterMapping, Declared)
+    return next((n for n in range(end - 1, begin, -1) if isinstance(tape.events[n], changing)), None)
+
+
+def _older(tape: Tape, begin: int) -> str:
+    earlier = [n for n, event in enumerate(tape.events[:begin]) if isinstance(event, ev.BeginForward)]
+    return f"made for the forward of event {earlier[0] + 1}" if len(earlier) == 1 else "older than it"
+
+
+def _unrefreshed(tape: Tape, begin: int, event: int) -> str:
+    """Why the start layer did not make the answer anew."""
+    if tape.config.layers[0] != SWA:
+        return (
+            "Layer 0 is a full-attention layer and translates nothing, so an answer that is refreshed at the start "
+            "layer only is never refreshed; a forward whose start layer is an SWA layer is not affected."
+        )
+    if not any(isinstance(it, ev.WriteKv) for it in tape.events[begin : event + 1]):
+        return (
+            "It was asked before layer 0 was written, which makes the answer anew; where layer 0 comes first, "
+            "the engine is not affected."
+        )
+    return "Its start layer is an SWA layer and did not make the answer anew, so every forward is affected."
+
+
+def _open_forward(tape: Tape, event: int) -> int | None:
+    """The forward that runs at an event, by the event that began it."""
+    for number in range(event, -1, -1):
+        kind = type(tape.events[number])
+        if kind is ev.EndForward:
+            return None
+        if kind is ev.BeginForward:
+            return number
+    return None
+
+
+def _uses(tape: Tape, begin: int, end: int) -> Iterator[int]:
+    """Events in which the running batch's own translation is used."""
+    for number in range(begin, end):
+        event = tape.events[number]
+        if (isinstance(event, ev.WriteKv) and tape.config.layers[event.layer] == SWA) or (
+            isinstance(event, ev.Translate) and event.source == "batch"
+        ):
+            yield number
+
+
+def _use(tape: Tape, number: int) -> str:
+    event = tape.events[number]
+    if isinstance(event, ev.WriteKv | ev.ReadKv):
+        verb = "written" if isinstance(event, ev.WriteKv) else "read"
+        return f"layer {event.layer} was {verb} at event {number + 1}"
+    return f"its locs were translated at event {number + 1}"

@@ -1,0 +1,112 @@
+"""A finding: a divergence as a user gets to see it, with where it comes from and how it was made small."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+
+from ..core.divergence import Divergence
+from ..core.tape import Tape
+from ..parts.allocator.events import AllocExtendSwaTail
+from ..parts.events_file import events_origin, loaded
+from ..tapes.shrink import Shrunk
+from ..targets.scope import Scope
+from .explain import fact, sentence
+
+__all__ = ["Finding", "Origin", "our_version"]
+
+
+def our_version() -> str:
+    """The version of staleloc that is installed."""
+    try:
+        return version("staleloc")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What was run when a divergence showed.
+
+    Attributes:
+        target: the target's name as the user gave it.
+        release: the engine's release, or None.
+        mutant: the mutant's name, or None.
+        seed: seed of the campaign; None for a replay, like
+        index: the tape's number in the campaign.
+        tape: what `staleloc replay` was given, or None.
+        scope: what the campaign drew from.
+    """
+
+    target: str
+    release: str | None = None
+    mutant: str | None = None
+    seed: int | None = None
+    index: int | None = None
+    tape: str | None = None
+    scope: Scope = Scope()  # noqa: RUF009 - frozen
+
+    @property
+    def again(self) -> str:
+        """The command line that shows the divergence again."""
+        words = ["staleloc"]
+        if self.tape is not None:
+            words += ["replay", self.tape, "--target", self.target]
+        else:
+            assert self.index is not None
+            words += ["fuzz", "--target", self.target, "--seed", str(self.seed), "--tapes", str(self.index + 1)]
+            words += self.scope.options
+        if self.mutant is not None:
+            words += ["--mutant", self.mutant]
+        events = loaded()
+        if events is not None:
+            words += ["--events", events.path]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A divergence and the tape that shows it.
+
+    Attributes:
+        tape: the minimal tape, or the replayed one.
+        shrunk: how the tape was made small; None if it was not.
+        unsteady: the tape had another outcome in another process.
+    """
+
+    origin: Origin
+    tape: Tape
+    divergence: Divergence
+    shrunk: Shrunk | None = None
+    unsteady: bool = False
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Two findings with the same signature are the same bug, as far as one can tell without reading code.
+
+        Which of its methods allocated does not matter; nor does the pool unless its own code ran.
+        """
+        kinds = tuple("alloc" if event.kind.startswith("alloc") else event.kind for event in self.tape.events)
+        pool = self.tape.config.pool if "write_kv" in kinds or "translate" in kinds else ""
+        tail = any(isinstance(event, AllocExtendSwaTail) and event.tail < event.count for event in self.tape.events)
+        return (*self.divergence.key, *self.divergence.during, pool, tail, kinds)
+
+    def documented(self) -> Tape:
+        """The tape with its provenance, for a file."""
+        origin = self.origin
+        known: dict[str, object] = {
+            "target": origin.target,
+            "release": origin.release,
+            "mutant": origin.mutant,
+            "seed": origin.seed,
+            "tape": origin.index,
+            "class": self.divergence.kind,
+            "check": self.divergence.check,
+            "what": fact(self.divergence),
+            "sentence": sentence(self.divergence, self.tape),
+            "staleloc": our_version(),
+            "events": events_origin(self.tape.events),
+        }
+        provenance = {**(self.tape.provenance or {}), **{name: it for name, it in known.items() if it is not None}}
+        return replace(self.tape, provenance=provenance)

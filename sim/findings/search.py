@@ -1,0 +1,170 @@
+"""From a campaign to findings: play, shrink what diverged, and keep one finding a bug.
+
+outcome = find(Origin("builtin", seed=0), Budget(tapes=1000), workers=2)
+outcome.findings    # in the order of tape numbers
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ..core.divergence import Divergence
+from ..core.tape import Tape
+from ..parts.adapt import profile_of
+from ..run.campaign import Budget, Campaign, Found, Results
+from ..run.player import Player
+from ..run.progress import Progress
+from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
+from ..targets.base import TargetError
+from .finding import Finding, Origin
+
+__all__ = ["Outcome", "find"]
+
+HANG_SECONDS = 3.0
+"""How long a candidate may take when the bug is that the target does not come back, and"""
+
+HANG_CANDIDATES = 200
+"""how many are tried."""
+
+SHOWN_EVERY = 20
+"""Candidates between two looks at the progress of a shrink."""
+
+
+@dataclass
+class Outcome:
+    """What a campaign came to.
+
+    Attributes:
+        results: the campaign's own account.
+        findings: one a bug, in the order of tape numbers.
+        shrink_seconds: how long the shrink of each finding took, in the same order.
+    """
+
+    results: Results
+    findings: list[Finding] = field(default_factory=list)
+    shrink_seconds: list[float] = field(default_factory=list)
+
+
+def find(
+    origin: Origin,
+    budget: Budget,
+    workers: int,
+    progress: Progress | None = None,
+    keep: Callable[[Finding], object] = lambda finding: None,
+) -> Outcome:
+    """Run the campaign that `origin` says (target, mutant, scope, seed) and shrink what it found.
+
+    Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome, and was
+    given to `keep` one by one as soon as it was there.
+
+    Raises:
+        TargetError: the target cannot be loaded or driven.
+    """
+    show = progress or Progress()
+    seed = origin.seed or 0
+    campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.scope, show.campaign)
+    results = campaign.run()
+    outcome = Outcome(results)
+    signatures = set()
+    with closing(_Shrinker(origin.target, origin.mutant, results)) as shrinker:
+        for number, found in enumerate(results.found, 1):
+            shrunk, seconds = shrinker.run(found, partial(show.shrinking, number, len(results.found)))
+            unsteady = shrinker.again(shrunk) != shrunk.divergence
+            finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
+            if finding.signature not in signatures:
+                signatures.add(finding.signature)
+                keep(finding)
+                outcome.findings.append(finding)
+                outcome.shrink_seconds.append(seconds)
+    return outcome
+
+
+def _took_the_process(divergence: Divergence) -> bool:
+    """Whether it is a hang for which the process had to be killed."""
+    return divergence.kind == "hang" and divergence.event < 0
+
+
+def _counted(judge: Judge, show: Callable[[int], None]) -> Judge:
+    """The same judge; `show` is told how many tapes it was given before this one, every now and then."""
+    numbers = itertools.count()
+
+    def counted(tape: Tape) -> Divergence | None:
+        number = next(numbers)
+        if number % SHOWN_EVERY == 0:
+            show(number)
+        return judge(tape)
+
+    return counted
+
+
+class _Shrinker:
+    """Shrinks one found tape after the other, in as few processes as it takes."""
+
+    def __init__(self, target: str, mutant: str | None, results: Results) -> None:
+        self._target = target
+        self._mutant = mutant
+        self._results = results
+        self._players: dict[str, Player] = {}
+        self._interrupted = False
+
+    def run(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+        """The small tape and the seconds it took, the loading of the target not counted.
+
+        `show` is told how many candidates were played, every now and then.
+        """
+        started = Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
+        if self._interrupted:
+            return started, 0.0
+        try:
+            shrunk, seconds = self._shrink(found, show)
+        except (KeyboardInterrupt, TargetError) as error:  # before anything was played
+            shrunk, seconds = replace(started, ended=error), 0.0
+        if shrunk.ended is not None:
+            self._note(found.index, shrunk.ended)
+        return shrunk, seconds
+
+    def _note(self, tape: int, ended: KeyboardInterrupt | TargetError) -> None:
+        if isinstance(ended, KeyboardInterrupt):
+            self._interrupted = True
+            more = "those after it are as they were found"
+            self._results.notes.append(f"interrupted; tape {tape} is as small as it was by then, {more}")
+        else:
+            self._results.notes.append(f"tape {tape} is as small as it was before this: {ended}")
+
+    def _shrink(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+        hangs = found.divergence.kind == "hang"
+        player = self._player("hang") if _took_the_process(found.divergence) else self._player("shrink")
+        profile = profile_of(found.tape.config, self._results.profiles)
+        assert profile is not None
+        budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
+        started = time.monotonic()
+        judge = _counted(player.play, show)
+        shrunk = shrink(found.tape, found.divergence, profile, judge, budget, player.effect)
+        return shrunk, time.monotonic() - started
+
+    def again(self, shrunk: Shrunk) -> Divergence | None:
+        """What the tape comes to in a process that has not seen what led to it. What takes the process along
+        is taken on trust."""
+        try:
+            if not self._interrupted and not _took_the_process(shrunk.divergence):
+                return self._player("confirm").play(shrunk.tape)
+        except KeyboardInterrupt:
+            self._interrupted = True
+        except TargetError as error:
+            self._results.notes.append(f"a tape could not be played again: {error}")
+        return shrunk.divergence
+
+    def _player(self, purpose: str) -> Player:
+        if purpose not in self._players:
+            seconds = {"answer_seconds": HANG_SECONDS} if purpose == "hang" else {}
+            self._players[purpose] = Player(self._target, self._mutant, **seconds)
+        return self._players[purpose]
+
+    def close(self) -> None:
+        for player in self._players.values():
+            player.close()

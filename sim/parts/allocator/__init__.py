@@ -1,0 +1,1 @@
+"""The allocator level: single calls of a cache's API."""

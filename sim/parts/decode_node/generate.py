@@ -1,0 +1,277 @@
+"""Tapes of a decode node out of choices: several requests in tiny pools, so that one pool or the other runs short.
+
+The author does not know how the target fares: whether a request got its slots shows only when the tape is played. It
+believes that it did; what does not apply then is skipped, and a wrong belief ends with the request's next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from ....models.config import Config
+from ....models.disaggregation import CLIP_NEW_TOKENS
+from ...core.choices import Choices
+from ...core.event import Event
+from ...core.tape import Tape
+from ...targets.base import Profile
+from ..engine import events as ee
+from ..engine.play import MAX_TOKENS
+from . import events as de
+from .configs import draw_config, is_roomy, tail_fits
+from .openings import short_resume
+
+__all__ = ["generate_disagg"]
+
+_WEIGHTS: dict[str, int] = {
+    de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
+    de.Resume.kind: 6, ee.EvictWindow.kind: 9, ee.Finish.kind: 4, ee.Abort.kind: 4, ee.Evict.kind: 5,
+    de.DraftSlots.kind: 8,
+}  # fmt: skip
+"""How often an event is tried that is not simply the next step of a request."""
+
+
+_FAR = (6, 100, CLIP_NEW_TOKENS, CLIP_NEW_TOKENS + 1, 2 * CLIP_NEW_TOKENS)
+"""New tokens at most of requests in a roomy node: fewer and more than admission looks ahead."""
+
+
+class _Belief(Enum):
+    """How far the author believes a request has come."""
+
+    QUEUED = "queued"
+    SENT = "sent"
+    ARRIVED = "arrived"
+    STARTED = "started"
+    RETRACTED = "retracted"
+
+
+def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
+    """A tape for a decode node driven in one of these ways. It depends on nothing but the choices."""
+    profile = choices.pick(profiles)
+    config = draw_config(choices, profile)
+    length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
+    author = _Author(choices, config, drafts=de.DraftSlots.kind in profile.events)
+    opening = short_resume(choices, config) if choices.chance(5) else []
+    return Tape(config, (*opening, *(author.event() for _ in range(length - len(opening)))))
+
+
+class _Author:
+    """Writes the next event: mostly the next step of some request, sometimes something else.
+
+    Few requests are too long for their share of the pools: one that waits for ever keeps all others waiting. Too long
+    is one whose prompt and new tokens do not fit the full pool, or whose tail and new tokens do not fit the SWA pool.
+    """
+
+    def __init__(self, choices: Choices, config: Config, drafts: bool) -> None:
+        self.choices = choices
+        self.size = config.page_size
+        self.pages = config.full_pages
+        self.window = config.window
+        self.full, self.swa = config.full_size, config.swa_size
+        self.longest = min(MAX_TOKENS - 1, config.full_size)
+        room = config.full_size if tail_fits(config) else config.swa_size
+        self.twins = choices.pick((0, 40, 80)) if config.decode_tree else 0
+        share = choices.pick((1, 2, 3, 4)) if not self.twins else 1
+        spare = choices.pick((config.reserved_decode, config.reserved_decode, 0))
+        self.fitting = max(3, (min(self.longest, room) - spare) // share)
+        self.fitting_swa = max(self.size + 1, (config.swa_size - spare) // share)
+        self.longest_prompt = max(2, self.fitting * choices.pick((2, 3) if self.twins else (1, 2, 3)) // 4)
+        self.prompts: list[tuple[int, ...]] = []
+        self.beliefs: dict[int, _Belief] = {}
+        self.decodes: dict[int, int] = {}
+        self.needs: dict[int, tuple[int, int]] = {}
+        self.numbers = range(choices.pick((1, 2, 3, 4, 6)))
+        self.most = choices.pick((3, 6, 2 * self.size, 24, 48))
+        self.outgrows = 1 if tail_fits(config) else 30
+        self.far = _FAR if is_roomy(config) else ()
+        self.leaving = choices.pick((0, 2, 10))
+        self.brisk = choices.pick((10, 60))
+        self.crowded = choices.pick((0, 15, 40))
+        self.planned: list[Callable[[], Event]] = []
+        self.eager = choices.pick((10, 50))
+        plain = [kind for kind in _WEIGHTS if kind != de.DraftSlots.kind]
+        kinds = [kind for kind in plain if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
+        if drafts and choices.chance(50):
+            kinds.append(de.DraftSlots.kind)
+        self.kinds = kinds or [ee.Decode.kind]
+        self.weights = [_WEIGHTS[kind] for kind in self.kinds]
+
+    def event(self) -> Event:
+        """The next event."""
+        if self.planned:
+            return self.planned.pop()()
+        if self.choices.chance(self.brisk):
+            for belief in (_Belief.SENT, _Belief.ARRIVED):
+                if belief in self.beliefs.values():
+                    return _NEXT[belief](self)
+        if self.choices.chance(65):
+            return self.step(self.number())
+        return _WRITE[self.kinds[self.choices.weighted(self.weights)]](self)
+
+    def step(self, number: int) -> Event:
+        """What a request does next."""
+        belief = self.beliefs.get(number)
+        if belief is None:
+            return self.enqueue(number)
+        if belief is _Belief.STARTED:
+            if self.decodes[number] <= 0 or self.choices.chance(self.leaving):
+                del self.beliefs[number]
+                return ee.Finish(number)
+            return self.crowd() if self.choices.chance(self.crowded) else self.decode()
+        if belief is _Belief.QUEUED and self.choices.chance(85) and not self.has_room(number):
+            placed = [it for it, belief in self.beliefs.items() if belief is not _Belief.QUEUED]
+            return self.step(self.choices.pick(placed)) if placed else self.abort()
+        if belief is _Belief.RETRACTED and not self.choices.chance(self.eager):
+            return self.busy()
+        return _NEXT[belief](self)
+
+    def busy(self) -> Event:
+        """Something that fills the pools while retracted requests wait."""
+        idle = [number for number in self.numbers if number not in self.beliefs]
+        return self.enqueue(self.choices.pick(idle)) if idle else self.decode()
+
+    def believe(self, old: _Belief, new: _Belief) -> None:
+        """All requests at one point go on to another."""
+        for number, belief in self.beliefs.items():
+            if belief is old:
+                self.beliefs[number] = new
+
+    def any(self, belief: _Belief) -> int:
+        """A request at this point, if there is one."""
+        fitting = [number for number, it in self.beliefs.items() if it is belief]
+        return self.choices.pick(fitting) if fitting else self.number()
+
+    def number(self) -> int:
+        return self.choices.pick(self.numbers)
+
+    def token(self) -> int:
+        return self.choices.integer(1, 2)
+
+    def enqueue(self, number: int) -> Event:
+        tokens = self.prompt()
+        tail = min(len(tokens), self.window + self.size)
+        left = min(self.fitting - len(tokens), self.fitting_swa - tail)
+        most = self.most if self.choices.chance(self.outgrows) else max(2, min(self.most, left))
+        most = most if self.choices.chance(50) else self.choices.integer(1, most)
+        most = self.choices.pick(self.far) if self.far else most
+        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, min(most, MAX_TOKENS) - 1
+        self.needs[number] = len(tokens), tail
+        return de.Enqueue(number, tokens, most)
+
+    def twin(self) -> Event:
+        """A request that goes on from the prompt of another, which runs, and may want all that is left."""
+        idle = [number for number in self.numbers if number not in self.beliefs]
+        if not idle or not self.prompts:
+            return self.decode()
+        number, tokens = self.choices.pick(idle), self.choices.pick(self.prompts)
+        tokens += (self.token(),) * self.choices.integer(1, self.size)
+        tokens, most = tokens[: self.longest], self.choices.integer(1, self.choices.pick((self.size, self.longest)))
+        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
+        self.needs[number] = len(tokens), min(len(tokens), self.window + self.size)
+        return de.Enqueue(number, tokens, most)
+
+    def prompt(self) -> tuple[int, ...]:
+        """A new prompt; half of them go on from an earlier one, and few are longer than the pool."""
+        tokens: tuple[int, ...] = ()
+        if self.prompts and self.choices.chance(50):
+            tokens = self.choices.pick(self.prompts)
+            tokens = tokens[: self.choices.integer(1, len(tokens))]
+        for _ in range(self.choices.integer(0, 1 + self.pages // 3)):
+            tokens += (self.token(),) * self.size
+        tokens += (self.token(),) * self.choices.integer(0, max(1, self.size - 1))
+        if self.choices.chance(2):
+            tokens = (*tokens, *(self.token(),) * self.longest)[: self.longest + 1]
+        else:
+            tokens = (tokens or (self.token(),))[: self.longest_prompt]
+        tokens = tokens if len(tokens) > 1 else tokens * 2
+        self.prompts.append(tokens)
+        return tokens
+
+    def preallocate(self) -> Event:
+        for number, belief in self.beliefs.items():
+            if belief is _Belief.QUEUED:
+                if not self.has_room(number):
+                    break
+                self.beliefs[number] = _Belief.SENT
+        return de.Preallocate()
+
+    def has_room(self, number: int) -> bool:
+        """Whether a request is likely to get its slots beside those that have theirs."""
+        away = (_Belief.QUEUED, _Belief.RETRACTED)
+        held = [self.needs[it] for it, belief in self.beliefs.items() if belief not in away]
+        full = sum(need for need, _ in held) + self.needs[number][0] + self.decodes[number]
+        swa = sum(need for _, need in held) + self.needs[number][1]
+        return full < self.full and swa < self.swa
+
+    def transfer(self) -> Event:
+        number, pages = self.any(_Belief.SENT), MAX_TOKENS
+        if self.choices.chance(25):
+            pages = self.choices.integer(1, 3)
+        elif number in self.beliefs:
+            self.beliefs[number] = _Belief.ARRIVED
+        return de.Transfer(number, pages, self.token())
+
+    def start(self) -> Event:
+        self.believe(_Belief.ARRIVED, _Belief.STARTED)
+        if self.choices.chance(self.twins):
+            self.planned += [self.preallocate, self.twin]
+        self.planned += [self.retract] * self.choices.chance(self.outgrows)
+        self.planned += [self.decode] * self.choices.pick((0, 1, self.size, 2 * self.size))
+        return de.Start()
+
+    def decode(self) -> Event:
+        """A step of the whole batch, or of one request."""
+        numbers = tuple(self.numbers) if self.choices.chance(75) else (self.any(_Belief.STARTED),)
+        for number in numbers:
+            self.decodes[number] = self.decodes.get(number, 0) - 1
+        return ee.Decode(numbers, self.token())
+
+    def crowd(self) -> Event:
+        """Fill the pools, retract some requests, and let the others use their slots before they resume."""
+        self.planned.append(self.resume)
+        self.planned += [self.decode] * self.choices.pick((0, self.size, 2 * self.size))
+        self.planned += [self.retract] * self.choices.pick((1, 2, 4))
+        self.planned += [self.decode] * self.choices.pick((0, self.size, 2 * self.size))
+        return self.planned.pop()()
+
+    def retract(self) -> Event:
+        number = self.any(_Belief.STARTED)
+        if number in self.beliefs:
+            self.beliefs[number] = _Belief.RETRACTED
+        return de.Retract(number)
+
+    def draft_slots(self) -> Event:
+        return de.DraftSlots(tuple(self.numbers), self.choices.integer(1, 2 * self.size))
+
+    def resume(self) -> Event:
+        self.believe(_Belief.RETRACTED, _Belief.ARRIVED)
+        return de.Resume()
+
+    def evict_window(self) -> Event:
+        return ee.EvictWindow(self.any(_Belief.STARTED))
+
+    def finish(self) -> Event:
+        number = self.any(_Belief.STARTED)
+        self.beliefs.pop(number, None)
+        return ee.Finish(number)
+
+    def abort(self) -> Event:
+        number = self.number()
+        self.beliefs.pop(number, None)
+        return ee.Abort(number)
+
+    def evict(self) -> Event:
+        full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
+        return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
+
+
+_WRITE: dict[str, Callable[[_Author], Event]] = {kind: getattr(_Author, kind) for kind in _WEIGHTS}
+"""Event kind -> how the author writes one."""
+
+_NEXT: dict[_Belief, Callable[[_Author], Event]] = {
+    _Belief.QUEUED: _Author.preallocate,
+    _Belief.SENT: _Author.transfer,
+    _Belief.ARRIVED: _Author.start,
+    _Belief.RETRACTED: _Author.resume,
+}
+"""How far a request has come -> what takes it on."""

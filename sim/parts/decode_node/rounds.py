@@ -1,0 +1,145 @@
+"""What is wrong with a round of admission: it lets in exactly those that fit, first come first served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ....models.admission import NOTHING, Preallocating, Resuming
+from ....models.decode_node import DecodeRequest, Stage
+from ....models.disaggregation import Load, Room, Tokens
+from ....models.radix import found_whole
+from ...core.divergence import Divergence
+from .locks import Pins
+from .step import Before, DisaggStep, locks_seen, room_of
+
+__all__ = ["earlier", "round_fault"]
+
+
+class _Fault(NamedTuple):
+    """A request that was let in and does not fit, or the other way round; `kind` is the divergence's class."""
+
+    kind: str
+    what: str
+    why: str = ""
+
+
+def round_fault(step: DisaggStep, kind: str) -> Divergence | None:
+    """The first fault of this kind, which is its check's name, too."""
+    for fault in _round_faults(step):
+        if fault.kind == kind:
+            return step.diverges(kind, kind, fault.what, fault.why)
+    return None
+
+
+def _round_faults(step: DisaggStep) -> Iterator[_Fault]:
+    """Every fault of the step's round, if it was one, in the order of the requests."""
+    if step.asked is not None:
+        yield from _enqueued(step, step.asked)
+    if step.round is not None:
+        yield from _overtaken(step, [*(item.request for item in step.round.admitted), *step.round.failed])
+    if step.resumed is not None:
+        yield from _overtaken(step, step.resumed)
+    if step.before is None or not (locks_seen(step.before.tree) and locks_seen(step.tree)):
+        return
+    if step.round is not None:
+        yield from _preallocated(step)
+    if step.resumed is not None:
+        yield from _resumed(step, step.resumed)
+
+
+def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
+    config = step.world.config
+    rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
+    if step.accepted == rejects:
+        kind = "over-admission" if step.accepted else "starvation"
+        fits = "does not fit" if rejects else "fits"
+        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+
+
+def _overtaken(step: DisaggStep, came: list[int]) -> Iterator[_Fault]:
+    """Who came first and still waits: a queue stops at the first request that does not fit (``pop_preallocated`` and
+    ``resume_retracted_reqs``), or those who need much would wait for ever."""
+    waits = next((number for number in step.queue[: len(came)] if number not in came), None)
+    if waits is not None:
+        ahead = next(number for number in reversed(step.queue) if number in came)
+        yield _Fault("starvation", f"request {ahead} was let in before request {waits}, which came first")
+
+
+def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
+    assert step.before is not None
+    assert step.round is not None
+    world = step.world
+    before, load = earlier(step, step.before)
+    replay = Preallocating(world.accounts, before, load)
+    pins = Pins(step.before.tree, step.tree, [step.requests[item.request] for item in step.round.admitted])
+    for item in step.round.admitted:
+        job = world.job(item.request)
+        locked = pins.take(step.requests[item.request], item.cached)
+        if locked is None:
+            return  # whose lock pins the SWA slots cannot be told
+        asked, left = replay.offers(job, item.cached, locked)
+        if not world.accounts.fits(asked, left):
+            yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
+        replay.admit(job, item.cached, locked)
+    for number in step.round.failed:
+        yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+    yield from _kept_waiting(step, replay)
+
+
+def _kept_waiting(step: DisaggStep, replay: Preallocating) -> Iterator[_Fault]:
+    """The front of the queue fits, without what the tree has of its prompt or with it."""
+    world = step.world
+    for job, number in zip(world.at(Stage.QUEUED)[:1], world.queues[Stage.QUEUED], strict=False):
+        for cached, locked in ((0, NOTHING), _in_the_tree(step, job)):
+            asked, left = replay.offers(job, cached, locked)
+            if world.accounts.fits(asked, left):
+                having = f", {cached} tokens of it cached" if cached else ""
+                yield _Fault("starvation", f"request {number} waits{having}: {_needs(asked, left)}")
+                return
+
+
+def _in_the_tree(step: DisaggStep, job: DecodeRequest) -> tuple[int, Tokens]:
+    """What any engine finds of a prompt in the tree, and the most that locking it can pin.
+
+    The tail is not looked for where it is allocated anew behind a prefix (``_match_prefix_and_lock``).
+    """
+    accounts, config = step.world.accounts, step.world.config
+    most = job.prompt - (accounts.tail(job.prompt) if accounts.rules.tail_after_prefix else 1)
+    found, path = found_whole(step.placed, job.tokens[:most], config.page_size)
+    views = {node.node: node for node in step.tree}
+    full = sum(count for node, count in path if views[node.node].full_locks <= 0)
+    return found, Tokens(full, sum(count for node, count in path if views[node.node].swa_locks <= 0))
+
+
+def _resumed(step: DisaggStep, resumed: list[int]) -> Iterator[_Fault]:
+    assert step.before is not None
+    world = step.world
+    before, load = earlier(step, step.before)
+    replay = Resuming(world.accounts, before, load)
+    for number in (*resumed, *world.queues[Stage.RETRACTED][:1]):
+        asked, left = replay.offers(world.job(number))
+        fits, came = world.accounts.fits(asked, left), number in resumed
+        if came and not fits:
+            yield _Fault("over-admission", f"request {number} resumed: {_needs(asked, left)}")
+        if fits and not came:
+            yield _Fault("starvation", f"request {number} stays retracted: {_needs(asked, left)}")
+        replay.admit(world.job(number))
+
+
+def earlier(step: DisaggStep, before: Before) -> tuple[Room, Load]:
+    """Pools and requests as the round found them."""
+    load = step.world.load()
+    admitted = [] if step.round is None else [item.request for item in step.round.admitted]
+    resumed = [step.world.job(number) for number in step.resumed or ()]
+    load = replace(load, active=load.active - len(admitted) - len(resumed), retracted=[*resumed, *load.retracted])
+    return room_of(step.world.config, before.free, before.tree), load
+
+
+def _needs(asked: Tokens, left: Tokens) -> str:
+    return f"it asks for {asked.full} full and {asked.swa} SWA tokens, and the budgets have {left.full} and {left.swa}"
+
+
+def _was(accepted: bool) -> str:
+    return "queued" if accepted else "rejected"

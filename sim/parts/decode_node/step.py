@@ -1,0 +1,149 @@
+"""What a check of disaggregated decode is given: an engine-level step, and the decode node's own state around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+from ....models.config import Config
+from ....models.decode_node import DecodeRequest, DecodeWorld, Stage
+from ....models.disaggregation import Room
+from ...core.divergence import Divergence
+from ...core.event import Event
+from ...targets.base import FreeSlots, Rows
+from ...targets.disagg import DisaggTarget, Preallocated, Queues
+from ...targets.engine import Copying, EngineTarget, NodeView, RequestView
+from ..engine.step import EngineStep
+
+__all__ = ["Before", "DisaggCheck", "DisaggStep", "locks_seen", "room_of", "step_of"]
+
+
+@dataclass(frozen=True)
+class Before:
+    """The node's raw state before an event."""
+
+    free: FreeSlots
+    tree: list[NodeView]
+    requests: dict[int, RequestView]
+    mapping: list[int]
+    saved: dict[int, tuple[bool, ...]]
+    contents: list[Rows] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, node: DisaggTarget, layers: int = 0) -> Before:
+        """The state as it is now, with the rows of the first `layers` layers."""
+        contents = [node.raw_contents(layer) for layer in range(layers)]
+        return cls(
+            node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved(), contents
+        )
+
+
+@dataclass
+class DisaggStep(EngineStep):
+    """One event on a decode node after it has executed it.
+
+    Attributes:
+        node: the target.
+        before: its state before the event, for a round of admission and a retraction.
+        queue: the requests that a round chose from, in the order in which they came.
+        asked: the request that the event enqueued, if it was one.
+        accepted: whether the queue took it.
+        round: what a round of preallocation came to.
+        resumed: the requests that a round resumed, in order; None if it was none.
+        started: the requests that became a batch.
+    """
+
+    world: DecodeWorld
+    node: DisaggTarget = field(kw_only=True)
+    before: Before | None = None
+    queue: tuple[int, ...] = ()
+    asked: DecodeRequest | None = None
+    accepted: bool = False
+    round: Preallocated | None = None
+    resumed: list[int] | None = None
+    started: tuple[int, ...] = ()
+
+    @cached_property
+    def queues(self) -> Queues:
+        """Where each request stands after the event."""
+        return self.node.raw_queues()
+
+    @cached_property
+    def room(self) -> Room:
+        """What the pools hold after the event."""
+        return room_of(self.world.config, self.free, self.tree)
+
+    def origin(self, slot: int) -> str:
+        """Whether a request that was just started has the slot for a token that had none when it was retracted."""
+        for number in self.started:
+            row = zip(self.requests[number].row, self.world.job(number).held, strict=False)
+            if slot in [self.mapping[loc] for loc, held in row if not held]:
+                return f", which request {number} resumed without"
+        return ""
+
+    @property
+    def rules(self) -> object:
+        """See `staleloc.sim.targets.disagg.Rules`."""
+        return self.world.accounts.rules
+
+    @property
+    def lockable(self) -> dict[int, list[int]]:
+        """Until it is started, a request may lock all that was found of its prompt, though it takes less of it."""
+        world = self.world
+        numbers = (*world.queues[Stage.TRANSFERRING], *world.queues[Stage.WAITING])
+        return {number: world.job(number).tokens[: world.job(number).prompt] for number in numbers}
+
+    @cached_property
+    def copying(self) -> list[Copying]:
+        """A decode node here has no host tier."""
+        return []
+
+    @cached_property
+    def host_contents(self) -> list[Rows]:
+        """A decode node here has no host tier."""
+        return []
+
+
+def locks_seen(tree: Sequence[NodeView]) -> bool:
+    """Whether it shows what locks the tree's SWA slots; an engine may keep that to itself (`NodeView.swa_locks`)."""
+    return all(node.swa_locks >= 0 for node in tree)
+
+
+def room_of(config: Config, free: FreeSlots, tree: Sequence[NodeView]) -> Room:
+    """What the pools hold: what is free, and what the tree can give up because nothing locks it."""
+    size = config.page_size
+    return Room(
+        full_free=len(free.full) * size,
+        full_evictable=sum(len(node.tokens) for node in tree if node.full is not None and node.full_locks <= 0),
+        swa_free=len(free.swa) * size,
+        swa_evictable=sum(len(node.tokens) for node in tree if node.swa is not None and node.swa_locks <= 0),
+        swa_size=config.swa_size,
+    )
+
+
+class _WithoutHost:
+    """A decode node as the engine's checks look at it: no transfer between device and host is ever queued."""
+
+    def __init__(self, node: DisaggTarget) -> None:
+        self._node = node
+
+    def pending(self) -> int:
+        """See `EngineTarget.pending`."""
+        return 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+def step_of(index: int, event: Event, world: DecodeWorld, node: DisaggTarget) -> DisaggStep:
+    """The step of an event that is about to be played."""
+    return DisaggStep(index, event, world, cast(EngineTarget, _WithoutHost(node)), node=node)
+
+
+class DisaggCheck(NamedTuple):
+    """One oracle of the decode node. It reads raw state only."""
+
+    name: str
+    run: Callable[[DisaggStep], Divergence | None]

@@ -1,0 +1,229 @@
+"""Engine-level tapes out of choices: several requests over a tiny alphabet, in tiny pools.
+
+Prompts are built of pages of one repeated token, and new prompts go on from old ones, so prefixes
+really collide. Whether a step succeeds is the target's affair; the author assumes that it does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....models.config import FULL, SWA, WRITE_POLICIES, Config
+from ...core.choices import Choices
+from ...core.event import Event
+from ...core.tape import Tape
+from ...targets.base import Profile
+from . import events as ee
+from .play import MAX_TOKENS
+
+__all__ = ["Author", "generate_engine", "host_pages"]
+
+_WEIGHTS: dict[str, int] = {
+    ee.Evict.kind: 8, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 3, ee.Abort.kind: 3,
+    ee.Decode.kind: 12, ee.Flush.kind: 1,
+}  # fmt: skip
+"""How often an event is tried that is not simply the next step of a request."""
+
+_OF_HOST = frozenset({ee.TransferDone.kind})
+"""Events that take a host tier."""
+
+
+def generate_engine(
+    choices: Choices, profiles: Sequence[Profile], authors: Mapping[tuple[str, ...], type[Author]]
+) -> Tape:
+    """An engine-level tape for a target with these profiles. It depends on nothing but the choices.
+
+    Args:
+        choices: what is drawn from.
+        profiles: of the engine level, all of them.
+        authors: who writes tapes with certain features; an `Author` does all others.
+    """
+    config = _draw_config(choices, profiles)
+    length = choices.pick((48, 96, 160, 240))
+    author = authors.get(config.features, Author)(choices, config)
+    return Tape(config, tuple(author.event() for _ in range(length)))
+
+
+def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
+    # A tree without a host tier is the older one of a release that has two.
+    profile = profiles[choices.weighted([3 if it.host else 1 for it in profiles])]
+    size = choices.pick(profile.page_sizes)
+    full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
+    swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
+    host = profile.host and choices.chance(80)
+    host_full, host_swa = (host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
+    return Config(
+        level="engine",
+        pool=profile.pool,
+        policy=choices.pick(profile.policies),
+        page_size=size,
+        full_size=full_pages * size,
+        swa_size=swa_pages * size,
+        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA))),
+        window=choices.pick((size, 2 * size)) if size > 1 else choices.pick((2, 4)),
+        need_sort=choices.chance(30),
+        dtype=choices.pick(profile.dtypes),
+        host_full_size=host_full * size,
+        host_swa_size=host_swa * size,
+        write_policy=choices.pick(WRITE_POLICIES) if host else WRITE_POLICIES[0],
+        features=profile.features,
+    )
+
+
+def host_pages(choices: Choices, device_pages: int, profile: Profile) -> int:
+    """Few enough that nodes on the host must give way to newer ones, or enough for all."""
+    small: tuple[int, ...] = (device_pages // 2, device_pages) if profile.small_host else (device_pages + 1,)
+    return choices.pick((*small, 2 * device_pages))
+
+
+@dataclass
+class _Draft:
+    """What the author believes of a request."""
+
+    tokens: tuple[int, ...]
+    computed: int = 0
+    admitted: bool = False
+    unsaved: bool = False
+
+
+class Author:
+    """Writes the next event: mostly the next step of some request, sometimes something else.
+
+    Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
+    prompt is in), how often it is given up between two chunks, its load-back perhaps still queued (`hasty`),
+    how often a prompt is a known one again (`returning`), and how often traffic pauses (`lulls`).
+    """
+
+    def __init__(self, choices: Choices, config: Config) -> None:
+        self.choices = choices
+        self.size = config.page_size
+        self.pages = config.full_pages
+        large = choices.chance(40)  # prompts of which one or two fill the device
+        self.growth = self.pages if large else 3
+        self.most = max(2, min(MAX_TOKENS // 2, config.full_size if large else config.full_size * 2 // 3))
+        self.drafts: dict[int, _Draft] = {}
+        self.prompts: list[tuple[int, ...]] = []
+        self.planned: deque[Event] = deque()
+        self.requests = choices.pick((1, 2, 3, 4, 6))
+        self.alphabet = choices.pick((2, 2, 5))
+        self.chunk = choices.pick((1, 2, 3)) * self.size
+        self.leaving = choices.pick((3, 15, 40))
+        self.hasty = choices.pick((0, 0, 5, 25))
+        self.returning = choices.pick((0, 30, 70))
+        self.lulls = choices.pick((0, 2, 5)) if config.host_full_size else 0
+        kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.host_full_size or kind not in _OF_HOST)]
+        self.kinds = kinds or [ee.Decode.kind]
+
+    def event(self) -> Event:
+        """The next event."""
+        if not self.planned and self.lulls and self.choices.chance(self.lulls):
+            self.plan_lull()
+        if self.planned:
+            return self.planned.popleft()
+        if self.choices.chance(60):
+            return self.step(self.choices.integer(0, self.requests - 1))
+        weights = [_WEIGHTS[kind] for kind in self.kinds]
+        return _OTHER[self.kinds[self.choices.weighted(weights)]](self)
+
+    def step(self, number: int) -> Event:
+        """What a request does next."""
+        draft = self.drafts.get(number)
+        if draft is None:
+            draft = self.drafts[number] = _Draft(self.prompt())
+            return ee.Arrive(number, draft.tokens)
+        if not draft.admitted:
+            draft.admitted = True
+            return ee.Admit(number)
+        if draft.unsaved:
+            draft.unsaved = False
+            return ee.Checkpoint(number)
+        if draft.computed < len(draft.tokens):
+            if self.choices.chance(self.hasty):
+                del self.drafts[number]
+                return ee.Abort(number)
+            count = self.chunk if self.choices.chance(70) else len(draft.tokens)
+            draft.computed += count
+            draft.unsaved = True
+            return ee.Prefill(number, count)
+        if self.choices.chance(self.leaving):
+            del self.drafts[number]
+            return ee.Finish(number) if self.choices.chance(80) else ee.Abort(number)
+        return ee.Decode((number,), self.token())
+
+    def token(self) -> int:
+        return self.choices.integer(1, self.alphabet)
+
+    def prompt(self) -> tuple[int, ...]:
+        """A new prompt; most go on from a part of an earlier one."""
+        if self.prompts and self.choices.chance(self.returning):
+            return self.known_prompt()
+        tokens: tuple[int, ...] = ()
+        if self.prompts and self.choices.chance(85):
+            tokens = self.choices.pick(self.prompts)
+            if self.choices.chance(40):
+                tokens = tokens[: self.choices.integer(1, len(tokens))]
+        for _ in range(self.choices.integer(0, self.growth)):
+            tokens += (self.token(),) * self.size
+        tokens += (self.token(),) * self.choices.integer(0, max(1, self.size - 1))
+        tokens = (tokens or (self.token(),))[: self.most]
+        tokens = tokens if len(tokens) > 1 else tokens * 2
+        self.prompts.append(tokens)
+        return tokens
+
+    def known_prompt(self) -> tuple[int, ...]:
+        """An earlier prompt again, or whole pages of its start and one more token."""
+        known = self.choices.pick(self.prompts)
+        pages = len(known) // self.size
+        if pages and self.choices.chance(50):
+            return (*known[: self.choices.integer(1, pages) * self.size], self.token())
+        return known
+
+    def plan_lull(self) -> None:
+        """All requests leave, all that is cached goes to the host, and known prompts come back at once."""
+        for number in sorted(self.drafts):
+            draft = self.drafts.pop(number)
+            self.planned += [ee.Checkpoint(number)] * draft.unsaved
+            self.planned.append(ee.Finish(number) if draft.computed >= len(draft.tokens) else ee.Abort(number))
+        self.planned += [ee.Evict(self.pages * self.size, self.pages * self.size), ee.TransferDone(2 * self.pages)]
+        for number in range(min(self.requests, 3)):
+            draft = self.drafts[number] = _Draft(self.known_prompt() if self.prompts else self.prompt(), admitted=True)
+            self.planned += [ee.Arrive(number, draft.tokens), ee.Admit(number)]
+
+    def any_request(self) -> int:
+        return self.choices.pick(sorted(self.drafts)) if self.drafts else 0
+
+    def evict(self) -> Event:
+        full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
+        return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
+
+    def evict_window(self) -> Event:
+        return ee.EvictWindow(self.any_request())
+
+    def transfer_done(self) -> Event:
+        return ee.TransferDone(self.choices.integer(1, 4))
+
+    def finish(self) -> Event:
+        return ee.Finish(self.gone())
+
+    def abort(self) -> Event:
+        return ee.Abort(self.gone())
+
+    def gone(self) -> int:
+        """A request that leaves. Its tokens, those decoded included, may come back as the start of a prompt."""
+        number = self.any_request()
+        draft = self.drafts.get(number)
+        if draft is not None and draft.computed >= len(draft.tokens) and not draft.unsaved:
+            del self.drafts[number]
+        return number
+
+    def decode(self) -> Event:
+        """A step of the whole batch."""
+        return ee.Decode(tuple(sorted(self.drafts)) or (0,), self.token())
+
+    def flush(self) -> Event:
+        return ee.Flush()
+
+
+_OTHER: dict[str, Callable[[Author], Event]] = {kind: getattr(Author, kind) for kind in _WEIGHTS}

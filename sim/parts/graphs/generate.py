@@ -1,0 +1,91 @@
+"""Engine-level tapes with captured graphs: forwards go through runners, which capture first, and again now and then."""
+
+from __future__ import annotations
+
+from ....models.config import Config
+from ...core.choices import Choices
+from ...core.event import Event
+from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS
+from ..engine import events as ee
+from ..engine.generate import Author
+from . import events as ge
+
+__all__ = ["GraphAuthor"]
+
+_BATCHES = (1, 2, 3, 4, 6)
+"""Requests of a decode step that graphs are captured for."""
+
+
+class GraphAuthor(Author):
+    """Writes what any author does, and sends its forwards through graphs.
+
+    A tape has few runners and few sizes, most of them captured at its start, as an engine does it. Between a
+    draft and its verification come other requests' steps, those of a new one before all others.
+    """
+
+    def __init__(self, choices: Choices, config: Config) -> None:
+        super().__init__(choices, config)
+        self.decodes = [runner for runner in DECODES if choices.chance(60)]
+        self.prefills = [runner for runner in PREFILLS if choices.chance(50)]
+        self.proposal = choices.pick((0, 1, 2, 3, 5))
+        self.recaptures = choices.pick((0, 1, 5))
+        self.through = choices.pick((50, 80, 100))
+        self.drafted: tuple[int, ...] = ()
+        self.ran = 1
+        self.graphs = self.captures()
+        self.planned.extend(it for it in self.graphs if choices.chance(90))
+
+    def captures(self) -> list[Event]:
+        """The captures of this tape: for each of its runners one to three sizes."""
+        chunks = tuple(self.size * pages for pages in (1, 2, 4))
+        drafts = tuple(max(1, self.proposal) * requests for requests in _BATCHES)
+        sizes: dict[str, tuple[int, ...]] = dict.fromkeys(self.decodes, _BATCHES)
+        for runner in self.prefills:
+            sizes[runner] = (*sizes.get(runner, ()), *chunks)
+        if self.proposal:
+            sizes["speculative"] = drafts
+        return [
+            ge.Capture(runner, size)
+            for runner, known in sizes.items()
+            for size in dict.fromkeys(min(self.choices.pick(known), MAX_GRAPH_TOKENS) for _ in range(3))
+        ]
+
+    def event(self) -> Event:
+        """The next event."""
+        if not self.planned:
+            if self.graphs and self.choices.chance(self.recaptures):
+                return self.recapture()
+            if self.drafted and self.choices.chance(50):
+                requests, self.drafted = self.drafted, ()
+                return ge.Verify(requests, self.choices.integer(0, self.proposal))
+        return self.captured(super().event())
+
+    def recapture(self) -> Event:
+        """A graph of the tape again, or one as large as the batch that has just run."""
+        again = self.choices.pick(self.graphs)
+        assert isinstance(again, ge.Capture)
+        return again if self.choices.chance(60) else ge.Capture(again.runner, self.ran)
+
+    def captured(self, event: Event) -> Event:
+        """The same step through a graph, if this tape has graphs for it."""
+        if isinstance(event, ee.Decode):
+            if self.proposal and not self.drafted and self.choices.chance(40):
+                return self.draft(event.requests)
+            if self.decodes and self.choices.chance(self.through):
+                self.ran = len(event.requests)
+                return ge.Replay(self.choices.pick(self.decodes), event.requests, event.token)
+        if isinstance(event, ee.Prefill) and self.prefills and self.choices.chance(self.through):
+            self.ran = min(event.count, MAX_GRAPH_TOKENS)
+            return ge.ReplayChunk(self.choices.pick(self.prefills), event.request, event.count)
+        return event
+
+    def draft(self, requests: tuple[int, ...]) -> Event:
+        """A draft; its verification is to come."""
+        self.drafted = requests
+        new = [number for number in range(self.requests) if number not in self.drafts]
+        others = [number for number in self.drafts if number not in requests]
+        if new and self.choices.chance(50):
+            self.planned += [self.step(new[0]) for _ in range(self.choices.integer(2, 3))]
+        elif others and self.choices.chance(50):
+            self.planned += [self.step(self.choices.pick(others))]
+        return ge.Draft(requests, tuple(self.token() for _ in range(self.proposal)))

@@ -1,0 +1,102 @@
+"""Whether a target can play a tape at all: its cache, its events, and the contracts they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...models.config import FULL, Config
+from ..core.tape import Tape
+from ..targets.base import Profile
+from .adapt import lacking
+from .allocator import events as ev
+from .allocator.contracts import violation
+from .allocator.ledger import Ledger
+from .declared import Declared
+
+__all__ = ["find_violation", "incapable", "unfit"]
+
+
+def incapable(event: ev.Event, profile: Profile) -> str | None:
+    """Why a target with this profile cannot execute the event, or None. Whoever declares one says that it can."""
+    if isinstance(event, Declared):
+        return None
+    if event.kind not in profile.events:
+        return profile.missing.get(event.kind, f"this target has no {event.kind}")
+    handed_over = profile.precomputed or profile.per_forward
+    if isinstance(event, ev.BeginForward) and event.precomputed and not handed_over:
+        return "this target takes no translation made up front (set_swa_loc)"
+    return None
+
+
+def unfit(config: Config, profile: Profile) -> str | None:
+    """Why a target with this profile cannot hold such a cache, or None."""
+    if config.level != profile.level:
+        return f"this is an {config.level}-level tape, and the profile is of the {profile.level} level"
+    if config.pool != profile.pool or config.policy not in profile.policies:
+        known = ", ".join(profile.policies)
+        return (
+            f"it wants pool {config.pool} with policy {config.policy}, and this target has {profile.pool} with {known}"
+        )
+    if config.page_size not in profile.page_sizes:
+        return f"it wants page size {config.page_size}, and this target's {config.pool} pool has {profile.page_sizes}"
+    if config.dtype not in profile.dtypes:
+        return f"it wants dtype {config.dtype}, and this target's {config.pool} pool has {', '.join(profile.dtypes)}"
+    if profile.all_swa and FULL in config.layers:
+        return f"it has full-attention layers, and every layer of this target's {config.pool} pool is an SWA layer"
+    if config.decode_tree and not profile.decode_tree:
+        why = f": {profile.missing['evict']}" if "evict" in profile.missing else ""
+        return f"its decode node keeps a prefix tree, and this target's does not{why}"
+    return _unfit_host(config, profile)
+
+
+def _unfit_host(config: Config, profile: Profile) -> str | None:
+    if not config.host_full_size:
+        return None
+    if not profile.host:
+        return "it has a host tier, and this target has none"
+    sides = (("full", config.host_full_size, config.full_size), ("SWA", config.host_swa_size, config.swa_size))
+    for side, host, device in sides:
+        if host <= device and not profile.small_host:
+            return (
+                f"its host has {host} {side} slots for {device} on the device, and this target's host pools must be "
+                "larger than its device pools"
+            )
+    return None
+
+
+def _first_incapable(tape: Tape, profile: Profile) -> tuple[Profile, None] | tuple[None, str]:
+    """The same for the engine level, where an event that does not apply is skipped."""
+    for number, event in enumerate(tape.events, 1):
+        if event.kind not in profile.events:
+            why = profile.missing.get(event.kind, "this target has no such event at this level")
+            return None, f"event {number} ({event.kind}) cannot be played: {why}"
+    return profile, None
+
+
+def find_violation(
+    tape: Tape, profiles: Sequence[Profile], name: str = "this target"
+) -> tuple[Profile, None] | tuple[None, str]:
+    """The profile under which a tape may be played, or why there is none; `name` is the target's in the reason."""
+    level, features = tape.config.level, tape.config.features
+    levels = sorted({profile.level for profile in profiles})
+    if level not in levels:
+        return None, f"this is an {level}-level tape; {name} can be driven at the {' and '.join(levels)} level only"
+    profiles = [profile for profile in profiles if (profile.level, profile.features) == (level, features)]
+    if not profiles:
+        return None, f"this is a tape with {' and '.join(features) or 'no features'}, and {name} cannot be driven so"
+    other_code = lacking(tape.config, profiles, name)
+    if other_code is not None:
+        return None, other_code
+    reasons = [unfit(tape.config, profile) for profile in profiles]
+    if None not in reasons:
+        return None, "; ".join(reason for reason in reasons if reason)
+    profile = profiles[reasons.index(None)]
+    if profile.level == "engine":
+        return _first_incapable(tape, profile)
+    ledger = Ledger(tape.config, profile.per_forward)
+    for number, event in enumerate(tape.events, 1):
+        reason = incapable(event, profile) or violation(ledger, event)
+        if reason is not None:
+            return None, f"event {number} ({event.kind}) cannot be played: {reason}"
+        ledger.apply(event)
+    return profile, None

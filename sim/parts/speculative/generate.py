@@ -1,0 +1,179 @@
+"""Tapes of speculative decode out of choices: steps of drafts and verifications, and other events between."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from ....models.config import FULL, SWA, WRITE_POLICIES, Config
+from ....models.speculative import alloc_len
+from ...core.choices import Choices
+from ...core.event import Event
+from ...core.tape import Tape
+from ...targets.base import Profile
+from ..engine import events as ee
+from ..engine.generate import Author, host_pages
+from ..engine.play import MAX_TOKENS
+from . import events as se
+
+__all__ = ["SpecAuthor", "generate_spec"]
+
+
+def generate_spec(choices: Choices, profile: Profile, author_of: type[SpecAuthor] | None = None) -> Tape:
+    """A tape for a target driven this way, written by a `SpecAuthor` unless another is given. It depends on nothing but
+    the choices."""
+    config = _draw_config(choices, profile)
+    length = choices.pick((48, 96, 160, 240))
+    author = (author_of or SpecAuthor)(choices, config, profile.events)
+    return Tape(config, tuple(author.event() for _ in range(length)))
+
+
+def _draw_config(choices: Choices, profile: Profile) -> Config:
+    weights = [1 if size >= 16 else 4 for size in profile.page_sizes]
+    size = profile.page_sizes[choices.weighted(weights)]
+    steps, topk = choices.pick((1, 2, 3, 4)), choices.pick((1, 1, 2, 3) if size < 16 else (1, 1, 1, 2))
+    version = choices.pick(profile.spec_versions)
+    if version == "dflash" or (size > 1 and version in profile.spec_chains):
+        topk = 1
+    most = 1 + steps * topk
+    shape = Config(
+        level="engine",
+        pool=profile.pool,
+        policy=choices.pick(profile.policies),
+        page_size=size,
+        full_size=size,
+        swa_size=size,
+        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA))),
+        window=choices.pick((2, 4) if size == 1 else (size, 2 * size) if size < 16 else (4, 16)),
+        need_sort=choices.chance(30),
+        dtype=choices.pick(profile.dtypes),
+        features=profile.features,
+        spec_version=version,
+        spec_steps=steps,
+        spec_topk=topk,
+        spec_draft_tokens=most if topk == 1 else choices.integer(2, most),
+        bigram=choices.chance(60) and version != "dflash",
+    )
+    full, swa = _draw_pages(choices, shape)
+    shape = replace(shape, full_size=full * size, swa_size=swa * size)
+    if not profile.host or not choices.chance(40):
+        return shape
+    host_full, host_swa = (host_pages(choices, pages, profile) * size for pages in (full, swa))
+    return replace(shape, host_full_size=host_full, host_swa_size=host_swa, write_policy=choices.pick(WRITE_POLICIES))
+
+
+def _draw_pages(choices: Choices, shape: Config) -> tuple[int, int]:
+    """Pages of both pools: for one to three requests in the middle of a step, and a little more."""
+    step = _step_pages(shape)
+    requests = choices.pick((1, 2, 3) if shape.page_size < 16 else (1, 2))
+    more = choices.pick((2, 4, 8) if shape.page_size > 1 else (8, 16, 24))
+    full = step * requests + more
+    return full, max(min(full, step + 3), full - choices.pick((0, more // 2, more)))
+
+
+def _step_pages(config: Config) -> int:
+    """Pages that a request in the middle of a step has beyond its computed tokens, at most."""
+    return config.pages(alloc_len(config) * (2 if config.spec_ahead else 1)) + 1
+
+
+class SpecAuthor(Author):
+    """Writes what any author does, and a step of speculative decode for each decode step.
+
+    Other requests' events come between the events of a step, as the tape's habits have it: how soon a step goes on
+    (`pace`), how often a step is committed after the next one was prepared only (`lag`), and how much is accepted
+    (`luck`). In some tapes all requests go on `together` and accept the same, so that one inserts what another has.
+    """
+
+    def __init__(self, choices: Choices, config: Config, events: frozenset[str]) -> None:
+        super().__init__(choices, config)
+        if self.size >= 16:
+            self.most = MAX_TOKENS * 3 // 4
+        self.requests = min(self.requests, max(1, config.full_pages // (_step_pages(config) + 2)) + 1)
+        self.nodes = config.spec_draft_tokens
+        self.v2 = config.spec_ahead
+        self.kinds = [kind for kind in self.kinds if kind in (*events, ee.Decode.kind)] or [ee.Decode.kind]
+        self.pace = choices.pick((30, 60, 90))
+        self.lag = choices.pick((0, 50, 100)) if self.v2 else 0
+        self.luck = choices.pick((20, 50, 80))
+        self.together = choices.chance(25)
+        self.pairs = choices.pick((0, 0, 2))
+        self.window = config.window
+        self.under_way: deque[Event] = deque()
+        self.uncommitted: tuple[int, ...] = ()
+
+    def event(self) -> Event:
+        """The next event."""
+        if not self.planned and self.pairs and self.choices.chance(self.pairs):
+            self.plan_pair()
+        if self.under_way and not self.planned and self.choices.chance(self.pace):
+            return self.under_way.popleft()
+        event = super().event()
+        if isinstance(event, ee.Finish | ee.Abort) and self.under_way:
+            return self.leave(event)
+        if isinstance(event, ee.Decode) and not any(map(self.runs, event.requests)):
+            event = self.step(self.choices.integer(0, self.requests - 1))
+        if not isinstance(event, ee.Decode):
+            return event
+        if not self.under_way:
+            batch = sorted(self.drafts) if self.together else event.requests
+            self.begin(tuple(filter(self.runs, batch)))
+        return self.under_way.popleft()
+
+    def plan_pair(self) -> None:
+        """All requests leave; then two with one prompt decode the same tokens, one goes a step further and finishes,
+        and the other finishes into what it left in the tree."""
+        self.planned.extend(self.under_way)
+        self.under_way.clear()
+        self.uncommitted = ()
+        for number in sorted(self.drafts):
+            self.planned += [ee.Checkpoint(number)] * self.drafts.pop(number).unsaved
+            self.planned.append(ee.Abort(number))
+        prompt = tuple(self.token() for _ in range(self.choices.integer(2, 3)))
+        for number in (0, 1):
+            self.planned += [ee.Arrive(number, prompt), ee.Admit(number), ee.Prefill(number, 3), ee.Checkpoint(number)]
+        for _ in range(self.choices.integer(2, 4 + self.window // 2)):
+            self.plan_step((0, 1))
+        for _ in range(2):
+            self.plan_step((0,))
+        self.planned += [ee.Finish(0), ee.Finish(1)]
+
+    def plan_step(self, requests: tuple[int, ...]) -> None:
+        """A whole step with nothing in between, in which all accept the same."""
+        prepared = [se.PrepareDecode(requests)] if self.v2 else []
+        draft = se.DraftTree(requests, tuple(self.token() for _ in range(self.nodes)), ())
+        verified = se.TargetVerify(requests, (self.choices.integer(0, self.nodes - 1),))
+        self.planned += [*prepared, draft, verified, *([se.Commit(requests)] if self.v2 else [])]
+
+    def leave(self, event: Event) -> Event:
+        """A request leaves once the step that is under way has run, perhaps before its commit."""
+        rest = [*self.under_way, event]
+        if isinstance(rest[-2], se.Commit) and self.choices.chance(50):
+            rest[-2:] = reversed(rest[-2:])
+        self.under_way.clear()
+        self.planned.extend(rest)
+        return self.planned.popleft()
+
+    def runs(self, number: int) -> bool:
+        """Whether the author believes that a request decodes."""
+        draft = self.drafts.get(number)
+        return draft is not None and draft.computed >= len(draft.tokens) and not draft.unsaved
+
+    def begin(self, requests: tuple[int, ...]) -> None:
+        """A step of these requests; the commit of the last one may be part of it."""
+        tokens = tuple(self.token() for _ in range(self.nodes))
+        parents = tuple(self.choices.integer(0, node) for node in range(self.nodes - 1))
+        accepted = (self.node(),) if self.together else tuple(self.node() for _ in requests)
+        steps: list[Event] = [se.DraftTree(requests, tokens, parents), se.TargetVerify(requests, accepted)]
+        if self.v2:
+            steps.insert(0, se.PrepareDecode(requests))
+            if self.uncommitted:
+                steps.insert(self.choices.integer(1, 3), se.Commit(self.uncommitted))
+            self.uncommitted = requests
+            if not self.choices.chance(self.lag):
+                steps.append(se.Commit(requests))
+                self.uncommitted = ()
+        self.under_way.extend(steps)
+
+    def node(self) -> int:
+        """A node at which an accepted path ends; node 0 often, and the last one."""
+        return self.choices.integer(0, self.nodes - 1) if self.choices.chance(self.luck) else 0

@@ -1,0 +1,248 @@
+"""A campaign: many tapes within a budget, on any number of workers, with the same findings on each number.
+
+Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take
+chunks of them; their answers are put in the order of tape numbers before anything is counted or decided.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from ...models.config import LEVELS
+from ..core.choices import seeded
+from ..core.divergence import Divergence
+from ..parts.hooks import check_drawn
+from ..parts.registry import generate_tape
+from ..tapes.scenarios import plain
+from ..targets.base import TargetError
+from ..targets.registry import parse, prepare
+from ..targets.scope import Scope
+from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
+from .results import Budget, Found, Results
+from .wire import divergence_from_json, divergence_to_json
+
+__all__ = ["Budget", "Campaign", "Found", "Results"]
+
+CHUNK = 16
+"""Tapes a worker takes at a time."""
+
+MAX_LOST = 5
+"""Tapes on which the target may take its process down or hang, before the campaign ends: each costs a new process."""
+
+
+MAX_WORDINGS = 8
+"""Wordings of one class and check at one place that are looked at, of whole requests: two bugs may differ in nothing
+else, and one bug has some, too."""
+
+
+class Campaign:
+    """Plays tapes ``0, 1, 2, ...`` of a seed on `workers` processes.
+
+    Args:
+        target: the target's name.
+        mutant: a mutant's name, or None.
+        scope: what tapes are drawn from.
+        progress: called with the results so far, every now and then, from a worker's thread.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        seed: int,
+        budget: Budget,
+        workers: int,
+        mutant: str | None = None,
+        scope: Scope = Scope(),  # noqa: B008 - frozen
+        progress: Callable[[Results], None] = lambda results: None,
+    ) -> None:
+        self._target = target
+        self._seed = seed
+        self._budget = budget
+        self._workers = workers
+        self._mutant = mutant
+        self._scope = scope
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._chunks = itertools.count()
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._next = 0
+        self._lost = 0
+        self._over = False
+        self._deadline: float | None = None
+        self._cancelled = threading.Event()
+        self._results = Results()
+        self._kinds: dict[tuple[str, ...], Found] = {}
+        self._wordings: Counter[tuple[str, ...]] = Counter()
+        self._passed_over = 0
+
+    def run(self) -> Results:
+        """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
+
+        Raises:
+            TargetError: the target cannot be loaded or driven, and nothing was found until then.
+        """
+        prepare(parse(self._target))
+        started = time.monotonic()
+        pool = ThreadPoolExecutor(self._workers)
+        played = False
+        try:
+            for job in as_completed([pool.submit(self._work) for _ in range(self._workers)]):
+                job.result()
+            played = True
+        except KeyboardInterrupt:
+            self._end_early("interrupted")
+        except TargetError as error:
+            if not self._kinds:
+                raise
+            self._end_early(str(error))
+        finally:
+            self._wind_up(pool, played)
+        self._settle(sorted(self._answers))
+        self._results.seconds = time.monotonic() - started
+        self._results.found = list(self._kinds.values())
+        if self._passed_over:
+            self._results.notes.append(
+                f"{self._passed_over} tapes were not looked at: they diverge as others do, in yet other words"
+            )
+        return self._results
+
+    def _end_early(self, why: str) -> None:
+        self._results.interrupted = True
+        self._results.notes.append(f"{why}; these are the results so far")
+
+    def _wind_up(self, pool: ThreadPoolExecutor, played: bool) -> None:
+        """Wait for the threads, at once if not all is `played`, however often somebody presses Ctrl-C."""
+        while True:
+            try:
+                if not played:
+                    self._cancelled.set()
+                    kill_workers()
+                pool.shutdown()
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _work(self) -> None:
+        worker = WorkerProcess(self._target, self._mutant)
+        try:
+            self._results.profiles = self._scope.of(worker.profiles)
+            if (lacking := self._scope.lacking(worker.profiles)) is not None:
+                raise TargetError(
+                    f"{self._target} cannot be driven at {lacking} (see: staleloc targets show {self._target})"
+                )
+            self._start_clock()
+            while (chunk := self._next_chunk()) is not None:
+                worker = self._play(worker, chunk)
+        finally:
+            worker.close()
+
+    def _start_clock(self) -> None:
+        """The first loaded target starts it: one that takes longer to load than the budget is played all the same."""
+        with self._lock:
+            if self._deadline is None and self._budget.seconds is not None:
+                self._deadline = time.monotonic() + self._budget.seconds
+
+    def _next_chunk(self) -> list[int] | None:
+        with self._lock:
+            if self._over or self._cancelled.is_set():
+                return None
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                return None
+            first = next(self._chunks) * CHUNK
+            stop = first + CHUNK if self._budget.tapes is None else min(first + CHUNK, self._budget.tapes)
+            return list(range(first, stop)) or None
+
+    def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
+        """Play a chunk; the worker afterwards, which is another one if the first died."""
+        died = -1
+        while tapes and not self._over:
+            done = 0
+            try:
+                for answer in worker.run(self._scope, self._seed, tapes):
+                    self._note(answer)
+                    done += 1
+                return worker
+            except WorkerHung as error:
+                self._note(self._failed(tapes[done], "hang", str(error)))
+                done += 1
+            except WorkerDied as error:
+                if self._cancelled.is_set():
+                    return worker
+                if died == tapes[done]:
+                    self._give_up_or_note(error, died)
+                    done += 1
+                else:
+                    died = tapes[done]
+                    with self._lock:
+                        self._results.notes.append(f"{error} at tape {died}; a new one played it again")
+            worker.close()
+            worker = WorkerProcess(self._target, self._mutant)
+            tapes = tapes[done:]
+        return worker
+
+    def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
+        """A process that dies twice on a tape has a bug, unless somebody else killed it."""
+        if error.code == -9:
+            raise TargetError(
+                f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known"
+            )
+        self._note(self._failed(tape, "crash", str(error)))
+
+    @staticmethod
+    def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:
+        divergence = divergence_to_json(Divergence(kind, kind, -1, what))
+        nothing: dict[str, Any] = {"place": [], "events": 0, "skipped": 0, "seen": {}}
+        return {"tape": tape, "divergence": divergence, **nothing, "lost": True}
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        with self._lock:
+            self._answers[answer["tape"]] = answer
+            self._settle(itertools.takewhile(self._answers.__contains__, itertools.count(self._next)))
+
+    def _settle(self, tapes: Iterable[int]) -> None:
+        """Enter these tapes' answers into the results, in this order, until the campaign is over."""
+        results = self._results
+        for tape in tapes:
+            answer = self._answers.pop(tape)
+            self._next = tape + 1
+            if self._over:
+                continue
+            results.tapes += 1
+            results.events += answer["events"]
+            results.skipped += answer["skipped"]
+            results.seen.update(answer["seen"])
+            if answer["divergence"] is not None:
+                self._keep(tape, divergence_from_json(answer["divergence"]), answer)
+            if "lost" in answer:
+                self._lose()
+            if results.tapes % CHUNK == 0:
+                self._progress(results)
+
+    def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
+        self._results.diverged += 1
+        kind = (*divergence.key, *answer["place"])
+        # Calls of an allocator are told apart by their minimal tapes; of whole requests the words tell.
+        words = (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
+        if words not in self._kinds:
+            self._wordings[kind] += 1
+            if self._wordings[kind] > MAX_WORDINGS:
+                self._passed_over += 1
+            else:
+                tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+                check_drawn(tape, answer.get("drawn"))
+                self._kinds[words] = Found(index, divergence, tape)
+        self._over = self._budget.first
+
+    def _lose(self) -> None:
+        self._lost += 1
+        if self._lost == MAX_LOST and not self._over:
+            self._over = True
+            self._results.notes.append(
+                f"the target took its process down or hung on {MAX_LOST} tapes; the campaign was ended there"
+            )

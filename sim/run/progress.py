@@ -1,0 +1,98 @@
+"""What a run shows while it runs: one line on standard error that goes away, or plain lines now and then."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..parts.situations import possible
+from .campaign import Results
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+__all__ = ["PlainProgress", "Progress", "TerminalProgress", "progress"]
+
+INTERVAL = 10.0
+"""Seconds between two plain lines, at least."""
+
+
+class Progress:
+    """Shows nothing. Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def campaign(self, results: Results) -> None:
+        """The campaign has come this far. Called from workers' threads, one at a time."""
+        seconds = max(time.monotonic() - self._started, 1e-6)
+        reachable = possible(results.profiles)
+        seen = sum(1 for name in reachable if results.seen[name])
+        self._show(
+            f"{results.tapes} tapes, {results.events / seconds:.0f} events/s, "
+            f"situations {seen}/{len(reachable)}, {results.diverged} divergent tapes"
+        )
+
+    def shrinking(self, number: int, total: int, candidates: int) -> None:
+        """The shrink of divergence `number` of `total` has tried so many candidates."""
+        self._show(f"shrinking divergence {number} of {total}, {candidates} candidates tried")
+
+    def stage(self, text: str) -> None:
+        """The run has come to this."""
+        self._show(text)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """The run is over."""
+
+    def _show(self, text: str) -> None:
+        """Show a line in place of the last one."""
+
+
+class PlainProgress(Progress):
+    """For logs and pipes: a plain line now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = self._started
+
+    def _show(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._last >= INTERVAL:
+            self._last = now
+            print(f"staleloc: {text}", file=sys.stderr, flush=True)
+
+
+class TerminalProgress(Progress):
+    """For terminals: one line with a spinner, gone at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+
+        self._status: Status = Console(stderr=True, highlight=False).status("loading the target")
+
+    def __enter__(self) -> Progress:
+        self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def _show(self, text: str) -> None:
+        self._status.update(text)
+
+
+def progress() -> Progress:
+    """What suits standard error."""
+    capable = sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+    return TerminalProgress() if capable else PlainProgress()

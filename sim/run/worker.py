@@ -1,0 +1,150 @@
+"""The worker: one process, one target, one JSON line an answer. Its argument is the process that asks.
+
+A real engine may crash, hang or leak, and only one release fits in a process; so targets live in
+workers, and what reaches the campaign is lines of JSON. Standard output belongs to the protocol: the
+engine's own output goes to standard error.
+
+Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
+events or null; see `declaring.handed_on`),
+``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
+``place`` tells divergences of one class apart, ``drawn`` tapes, where a file declares events),
+``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took effect, if that was another; ``cpu`` is
+what it took, in seconds of this process).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..core.choices import seeded
+from ..core.divergence import Divergence
+from ..core.tape import Tape
+from ..core.verdict import Verdict
+from ..parts.adapt import profile_of
+from ..parts.events_file import declared, read
+from ..parts.hooks import fingerprint, watched
+from ..parts.legality import find_violation
+from ..parts.registry import generate_tape, play_tape
+from ..tapes.codec import TapeError, dumps, loads
+from ..targets.base import Profile, Target, TargetError
+from ..targets.registry import open_target, parse, select_profiles
+from ..targets.scope import Scope
+from .parent import end_with_parent
+from .streams import own_output
+from .wire import divergence_to_json, profile_to_json
+
+__all__ = ["main", "place"]
+
+
+class _Session:
+    """An opened target and what it is asked."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        read(request["events"])
+        spec = parse(request["target"])
+        self.target: Target = open_target(spec, request["mutant"])
+        self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])
+
+    def opened(self) -> dict[str, Any]:
+        """What the target is: its profiles, and what stands in for parts of the engine."""
+        replaced = [
+            [f"{leaf.module}.{leaf.attribute}", leaf.reason] for leaf in getattr(self.target, "replacements", ())
+        ]
+        given = [[f"{fake.module}.{fake.name}", fake.reason] for fake in getattr(self.target, "fakes", ())]
+        profiles = [profile_to_json(profile) for profile in self.profiles]
+        return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
+
+    def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        profiles = Scope(request["level"], tuple(request["features"])).of(self.profiles)
+        for index in request["tapes"]:
+            with watched():
+                tape = generate_tape(seeded(request["seed"], index), profiles)
+            profile = profile_of(tape.config, profiles)
+            assert profile is not None
+            verdict = play_tape(tape, self.target, profile)
+            drawn = {"drawn": fingerprint(tape)} if declared() else {}
+            yield {"tape": index, "place": place(tape, verdict.divergence), **drawn, **_verdict(verdict)}
+
+    def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        started = time.process_time()
+        tape = loads(request["tape"])
+        with watched():
+            profile, reason = find_violation(tape, self.target.profiles, self.target.name)
+        if profile is None:
+            yield {"illegal": reason}
+        else:
+            verdict = play_tape(tape, self.target, profile)
+            effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
+            yield {**_verdict(verdict), "effect": effect, "cpu": time.process_time() - started}
+
+
+def place(tape: Tape, divergence: Divergence | None) -> list[str]:
+    """What tells this divergence apart from others of its class, before anything is shrunk."""
+    if divergence is None:
+        return []
+    events = [event for event in (divergence.event, divergence.stale_at) if event is not None]
+    return [tape.config.pool, tape.config.policy, *divergence.during, *(tape.events[event].kind for event in events)]
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    found = divergence_to_json(verdict.divergence) if verdict.divergence else None
+    return {"divergence": found, "events": verdict.events, "skipped": verdict.skipped, "seen": verdict.seen}
+
+
+def _answers(session: _Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    assert session is not None
+    yield from session.run(request) if request["op"] == "run" else session.play(request)
+
+
+def _serve(requests: TextIO, answers: TextIO) -> None:
+    session: _Session | None = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if request["op"] == "open":
+                session = _Session(request)
+                answers.write(json.dumps(session.opened()) + "\n")
+            else:
+                for answer in _answers(session, request):
+                    answers.write(json.dumps(answer) + "\n")
+                    answers.flush()
+        except (TargetError, TapeError) as error:
+            answers.write(json.dumps({"error": str(error)}) + "\n")
+        except Exception as error:
+            answers.write(json.dumps({"error": _our_fault(error)}) + "\n")
+        answers.flush()
+
+
+def _our_fault(error: Exception) -> str:
+    """What to say of an exception that no engine raised: it must not pass for a divergence."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+    text = " ".join(str(error).split())[:200]
+    what = f"{type(error).__name__}: {text} ({where})" if text else f"{type(error).__name__} ({where})"
+    return f"staleloc could not go on: {what}; nothing was found out about the target. Please report it"
+
+
+def main() -> None:
+    """Serve requests on standard input until it closes, or whoever asks is gone.
+
+    The engine gets neither of the protocol's streams: it reads nothing and writes to standard error.
+    """
+    end_with_parent(int(sys.argv[1]))
+    import torch
+
+    torch.set_num_threads(1)
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    _serve(requests, own_output())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Tapes as files: codec, schema, repair, shrinking, packaged scenarios."""

@@ -1,0 +1,131 @@
+"""The two JSON formats as JSON Schema, built from the dataclasses so that they cannot drift from them.
+
+``python -m staleloc.sim.cli.schemas`` writes ``tape.schema.json`` and ``summary.schema.json`` beside this file, and
+``matrix/matrix.schema.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from ..core.divergence import CLASSES
+from ..core.schema import MAX_ITEMS, NAME, Schema, config_schema, schema_of, value_schema
+from ..parts.alphabet import ALPHABET
+
+__all__ = ["DIALECT", "FORMAT", "MAX_EVENTS", "VERSION", "dumps", "event_schemas", "summary_schema", "tape_schema"]
+
+FORMAT = "staleloc-tape"
+VERSION = 1
+
+MAX_EVENTS = 100_000
+"""Events of one tape."""
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@cache
+def event_schemas() -> dict[str, Schema]:
+    """Event name -> its schema, of all that are not declared in somebody's file."""
+    return {event.kind: schema_of(event) for event in ALPHABET}
+
+
+def _declared() -> Schema:
+    """What is known of an event that a file declares: its name is no other's, and its fields are plain values."""
+    number = value_schema(int, "")
+    word = {"type": "string", "pattern": NAME}
+    values = [number, {"type": "boolean"}, word, {"type": "array", "maxItems": MAX_ITEMS}]
+    return {
+        "description": "An event that a file given with --events declares.",
+        "type": "object",
+        "properties": {"event": {**word, "not": {"enum": list(event_schemas())}}},
+        "required": ["event"],
+        "additionalProperties": {"oneOf": values},
+    }
+
+
+@cache
+def tape_schema() -> Schema:
+    """The schema of a tape file."""
+    events = event_schemas()
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:staleloc:tape:{VERSION}",
+        "title": "staleloc tape",
+        "description": "A config and a list of events: what is played on the model and on the target.",
+        "type": "object",
+        "properties": {
+            "format": {"const": FORMAT},
+            "version": {"const": VERSION},
+            "config": config_schema(),
+            "events": {
+                "type": "array",
+                "maxItems": MAX_EVENTS,
+                "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in (*events, "declared-event")]},
+            },
+            "provenance": {
+                "description": "Where the tape comes from, for people and reports only; nothing is decided by it.",
+                "type": "object",
+            },
+        },
+        "required": ["format", "version", "config", "events"],
+        "additionalProperties": False,
+        "if": {"properties": {"events": {"contains": {"$ref": "#/$defs/declared-event"}}}},
+        "then": {"required": ["provenance"], "properties": {"provenance": {"required": ["events"]}}},
+        "$defs": {**events, "declared-event": _declared()},
+    }
+
+
+def _count(description: str) -> Schema:
+    return {"description": description, "type": "integer", "minimum": 0}
+
+
+def _closed(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+@cache
+def summary_schema() -> Schema:
+    """The schema of what ``--json FILE`` writes. It holds the tape's schema, so one file is enough to validate."""
+    divergence = _closed({
+        "class": {"description": "What kind of fault it is.", "enum": list(CLASSES)},
+        "check": {"description": "Name of the check that saw it.", "type": "string", "minLength": 1},
+        "event": _count("The event of the minimal tape after which it shows, counted from 1; 0: before the first."),
+        "minimal_length": _count("Events of the minimal tape."),
+        "sentence": {"description": "What differs, in one sentence.", "type": "string", "minLength": 1},
+        "tape": {"description": "The minimal tape.", "$ref": f"urn:staleloc:tape:{VERSION}"},
+    })  # fmt: skip
+    summary = _closed({
+        "target": {"description": "The target's name, such as builtin:memo.", "type": "string", "minLength": 1},
+        "release": {"description": "The engine's release; null if it has none.", "type": ["string", "null"]},
+        "seed": {"description": "Seed of the campaign; null if nothing was drawn.", "type": ["integer", "null"]},
+        "verdict": {"enum": ["clean", "divergence", "interrupted"]},
+        "divergences": {"description": "One entry a class and check.", "type": "array", "items": divergence},
+        "tapes": _count("Tapes played, those of the shrinker not counted."),
+        "events": _count("Events played, those of the shrinker not counted."),
+        "applied": _count("How many of them did what they say."),
+        "skipped": _count("How many of them did not apply when their turn came; engine-level events may not."),
+        "seconds": {"description": "Duration of the campaign.", "type": "number", "minimum": 0},
+        "events_per_second": {"type": "number", "minimum": 0},
+        "situations": {
+            "description": "Situation worth reaching -> how often it was; 0 where the run proves nothing about it.",
+            "type": "object",
+            "additionalProperties": _count("Times."),
+        },
+    })  # fmt: skip
+    return {
+        "$schema": DIALECT,
+        "$id": "urn:staleloc:summary:1",
+        "title": "staleloc summary",
+        "description": "The outcome of one run.",
+        **summary,
+        "if": {"properties": {"verdict": {"enum": ["clean", "interrupted"]}}},
+        "then": {"properties": {"divergences": {"maxItems": 0}}},
+        "else": {"properties": {"divergences": {"minItems": 1}}},
+        "$defs": {"tape": tape_schema()},
+    }
+
+
+def dumps(schema: Schema) -> str:
+    """The text of a schema file."""
+    return json.dumps(schema, indent=2) + "\n"

@@ -1,0 +1,59 @@
+"""What tapes of disaggregated decode reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from staleloc.models.situations import DISAGG_SITUATIONS
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.parts.decode_node.drive import drive_disagg
+from staleloc.sim.parts.decode_node.generate import generate_disagg
+from staleloc.sim.parts.situations import possible
+from staleloc.sim.targets.builtin import BuiltinEngine
+
+PROFILE = next(profile for profile in BuiltinEngine.profiles if profile.features == ("disagg",))
+
+RARE = {
+    "outgrown",
+    "clipped",
+    "fitted_with_prefix",
+    "hole_outside_window",
+    "resume_put_off",
+    "aborted_retracted",
+    "aborted_prebuilt",
+}
+
+
+def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
+    """Within a few hundred tapes, and it counts no others."""
+    counted: Counter[str] = Counter()
+    for index in range(120):
+        counted.update(drive_disagg(generate_disagg(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
+    assert set(counted) | RARE == set(DISAGG_SITUATIONS)
+
+
+def test_the_same_seed_gives_the_same_tape() -> None:
+    """Nothing else is drawn from."""
+    tapes = [[generate_disagg(seeded(5, index), [PROFILE]) for index in range(20)] for _ in range(2)]
+    assert tapes[0] == tapes[1]
+    assert len(set(tapes[0])) == 20
+
+
+def test_what_a_node_without_tree_and_single_slots_can_reach() -> None:
+    """No prefix is ever cached there, and every pool takes a tail."""
+    bare = replace(PROFILE, decode_tree=False, page_sizes=(4,))
+    assert set(DISAGG_SITUATIONS) - set(possible([bare])) == {
+        "prefix_fallback",
+        "fitted_with_prefix",
+        "evicted_to_admit",
+        "whole_preallocated",
+    }
+    assert possible([PROFILE]) == list(DISAGG_SITUATIONS)
+
+
+def test_what_a_target_says_it_never_comes_to_is_not_waited_for() -> None:
+    """Unless it can also be driven in a way that does come to it."""
+    bare = replace(PROFILE, unreachable={"prefix_fallback": "no tail behind a prefix"})
+    assert set(DISAGG_SITUATIONS) - set(possible([bare])) == {"prefix_fallback"}
+    assert possible([bare, PROFILE]) == list(DISAGG_SITUATIONS)
