@@ -110,9 +110,7 @@ def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
 
 def _load_copy(spec: TargetSpec, root: Path) -> Target:
     try:
-        target: Target = load_changed(
-            "staleloc.sim.targets._copy", lambda module, source: source, root=root
-        ).BuiltinEngine()
+        target: Target = load_changed("copy", lambda module, source: source, root=root).BuiltinEngine()
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise TargetError(f"{spec.text} could not be loaded: {said}") from None

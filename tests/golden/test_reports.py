@@ -140,7 +140,7 @@ def test_real(mutant: str, golden: Golden) -> None:
     golden(mutant, render(finding, f"staleloc-tapes/{mutant}.json"))
 
 
-ENGINE = Path(__file__).parents[1] / "unit" / "tapes"
+ENGINE = Path(__file__).parents[1] / "unit" / "parts" / "engine" / "tapes"
 """Shrunk engine-level tapes, each with the mutant that it shows."""
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from staleloc.sim.audit.guards.guards.guards import KINDS
+from staleloc.sim.audit.guards.guards import KINDS
 from staleloc.sim.audit.report.reasons import reasons_for
 
 COMMAND = [sys.executable, "-m", "staleloc.sim", "audit"]

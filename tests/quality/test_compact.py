@@ -87,7 +87,7 @@ def test_without_the_file_it_is_found_and_not_reached(
 
 def events_of(path: Path) -> list[str]:
     """The kinds of a tape's events, read with the example's file."""
-    from staleloc.sim.parts.allocator.draws import events_file as declaring
+    from staleloc.sim.parts import events_file as declaring
 
     declaring.load(EVENTS)
     try:

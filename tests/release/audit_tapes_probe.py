@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.audit.guards.guards.changes import changes_of
+from staleloc.sim.audit.guards.changes import changes_of
 from staleloc.sim.audit.play.corpus import known_tapes, name_of
 from staleloc.sim.audit.play.instrumented_worker import drawn, load
 from staleloc.sim.audit.play.patch import Functions, changed_code

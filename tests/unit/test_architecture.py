@@ -53,9 +53,7 @@ def targets_rule(name: str) -> bool:
     """A target knows nothing of the model but the shape of a cache, and nothing of what judges it."""
     if within(name, "staleloc.models"):
         return within(name, "staleloc.models.config")
-    return not within(
-        name, "staleloc.sim.parts.allocator.checks", "staleloc.sim.world", "staleloc.sim.parts.allocator.drive"
-    )
+    return not within(name, "staleloc.sim.parts", "staleloc.sim.tapes")
 
 
 def checks_rule(name: str) -> bool:
@@ -71,7 +69,7 @@ def packages_rule(name: str) -> bool:
 RULES = {
     "models": models_rule,
     "sim/targets": targets_rule,
-    "sim/checks": checks_rule,
+    "sim/parts/allocator/checks": checks_rule,
     "sim": packages_rule,
 }
 
@@ -126,9 +124,9 @@ def test_imports_go_one_way(folder):
         ("sim/targets", "sim/targets/a.py", "from staleloc.models.world import World"),
         ("sim/targets", "sim/targets/a.py", "from staleloc.models import world"),
         ("sim/targets", "sim/targets/a.py", "import staleloc.models"),
-        ("sim/targets", "sim/targets/b/a.py", "from ...checks import base"),
-        ("sim/targets", "sim/targets/b/a.py", "from ...drive import drive"),
-        ("sim/checks", "sim/checks/a.py", "from staleloc.sim.targets import builtin"),
+        ("sim/targets", "sim/targets/b/a.py", "from ...parts.allocator.checks import base"),
+        ("sim/targets", "sim/targets/b/a.py", "from ...parts.allocator.drive import drive"),
+        ("sim/parts/allocator/checks", "sim/parts/allocator/checks/a.py", "from staleloc.sim.targets import builtin"),
         ("sim", "sim/a.py", "import pytest"),
         ("sim", "sim/a.py", "from tests.unit import test_tape"),
     ],
@@ -144,7 +142,11 @@ def test_a_forbidden_import_is_seen(folder, name, source):
         ("models", "models/a.py", "from . import config\nfrom .config import Config\nimport heapq"),
         ("sim/targets", "sim/targets/a.py", "from staleloc.models.config import Config\nimport torch"),
         ("sim/targets", "sim/targets/a.py", "from staleloc.models import config"),
-        ("sim/checks", "sim/checks/a.py", "from staleloc.sim.targets.base import Target"),
+        (
+            "sim/parts/allocator/checks",
+            "sim/parts/allocator/checks/a.py",
+            "from staleloc.sim.targets.base import Target",
+        ),
     ],
 )
 def test_an_allowed_import_passes(folder, name, source):
@@ -187,9 +189,9 @@ def test_a_planted_machine_path_is_seen(folder):
 
 def test_every_package_is_installed():
     """A folder with Python files that pyproject.toml does not list would be missing in what users install."""
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {path.parent.relative_to(ROOT) for top in ("models", "sim") for path in (ROOT / top).rglob("*.py")}
-    assert {str(folder) for folder in folders} <= set(listed.values())
+    assert {"staleloc." + ".".join(folder.parts) for folder in folders} <= set(listed)
 
 
 def test_a_command_that_plays_in_workers_loads_no_torch():

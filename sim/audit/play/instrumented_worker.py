@@ -82,7 +82,7 @@ def load(name: str, transform: Callable[[str, str], str] | None) -> Any:
     """A target, its sources rewritten."""
     spec = parse(name)
     if spec.family == "builtin":
-        return load_changed(BUILTIN, transform or (lambda _, source: source), root=spec.root).BuiltinEngine()
+        return load_changed("instrumented", transform or (lambda _, source: source), root=spec.root).BuiltinEngine()
     from ...targets.sglang import fetch, target
 
     return target.load(fetch.resolve(spec.text), transform)

@@ -217,8 +217,7 @@ def load_builtin(mutant: Mutant) -> Target:
 @functools.cache
 def _load(mutant: Mutant) -> ModuleType:
     transform = Transform(mutant)
-    package = f"{_TARGETS}._mutant_{mutant.name.replace('-', '_')}"
-    return load_changed(package, transform, transform.finish)
+    return load_changed(f"mutant_{mutant.name.replace('-', '_')}", transform, transform.finish)
 
 
 def builtin_root() -> Path:
@@ -230,20 +229,23 @@ def builtin_root() -> Path:
 
 
 def load_changed(
-    package: str,
+    name: str,
     transform: Callable[[str, str], str],
     finish: Callable[[], None] = lambda: None,
     root: Path | None = None,
 ) -> ModuleType:
     """The builtin target's package under another name.
 
+    It is loaded beside the original, inside the package of targets, so that its relative imports work.
+
     Args:
-        package: the name; not one of a package that is there already.
+        name: the name, an identifier; each is loaded once.
         transform: ``transform(module, source) -> source``; modules have their names inside the package.
         finish: called once all modules are loaded; what it raises takes them away again.
         root: a folder with a copy of its sources, to be loaded instead.
     """
     root = root or builtin_root()
+    package = f"{_TARGETS}._{name}"
     importer = _Importer(package, root, transform)
     sys.meta_path.insert(0, importer)
     try:

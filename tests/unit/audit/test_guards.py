@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from staleloc.sim.audit.guards.guards.changes import Change, changes_of, unmatched
-from staleloc.sim.audit.guards.guards.guards import KINDS, rewrites_of
+from staleloc.sim.audit.guards.changes import Change, changes_of, unmatched
+from staleloc.sim.audit.guards.guards import KINDS, rewrites_of
 from staleloc.sim.audit.play.patch import Functions, changed_code
 from staleloc.sim.audit.source.find import read_program
 from staleloc.sim.audit.source.sites import map_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.audit.guards.guards.changes import changes_of
+from staleloc.sim.audit.guards.changes import changes_of
 from staleloc.sim.audit.play.instrument import Weaver, hooks_of
 from staleloc.sim.audit.play.notes import NAME, Notes, install
 from staleloc.sim.audit.source.find import read_program

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from staleloc.sim.audit.guards.guards.changes import changes_of
+from staleloc.sim.audit.guards.changes import changes_of
 from staleloc.sim.audit.play.coverage import Reach
 from staleloc.sim.audit.play.failure_groups import NOBODY, Diverging, Way
 from staleloc.sim.audit.play.mutation import Proof

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from staleloc.sim.cli.main import matrix as cli_matrix
+from staleloc.sim.cli import matrix as cli_matrix
 from staleloc.sim.matrix import command, hunt, measure, store
 from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Replayed
 from staleloc.sim.matrix.hunt import drawn, scope_of

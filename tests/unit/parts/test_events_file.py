@@ -18,10 +18,10 @@ from staleloc.sim.core.tape import Tape
 from staleloc.sim.core.verdict import Verdict
 from staleloc.sim.findings.describe import steps
 from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.parts import events_file as declaring
+from staleloc.sim.parts import hooks as guarding
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.contracts import violation
-from staleloc.sim.parts.allocator.draws import events_file as declaring
-from staleloc.sim.parts.allocator.draws import hooks as guarding
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger

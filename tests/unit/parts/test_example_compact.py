@@ -17,8 +17,8 @@ from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
+from staleloc.sim.parts import events_file as declaring
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.draws import events_file as declaring
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.tapes.schema import summary_schema
@@ -75,7 +75,7 @@ def test_the_patch_in_memory_diverges_only_if_it_forgets(stale: Tape, forget: bo
 def test_a_script_shows_it_without_us(stale: Tape, tmp_path: Path, run: Callable[[str], tuple[int, str, str]]) -> None:
     """The file of declared events comes along, as it is, and so does the changed copy of the target."""
     target = PATCH["copy"]("builtin", tmp_path / "patched", True)
-    copy = load_changed("_staleloc_script", lambda module, source: source, root=tmp_path / "patched").BuiltinTarget()
+    copy = load_changed("script", lambda module, source: source, root=tmp_path / "patched").BuiltinTarget()
     divergence = drive(stale, copy, BuiltinTarget.profiles[0]).divergence
     assert divergence is not None
     text = script(Finding(Origin(target, tape="t.json"), stale, divergence))

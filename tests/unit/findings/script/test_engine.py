@@ -164,9 +164,7 @@ def test_an_engine_that_cannot_be_driven_is_one_line(run: Run) -> None:
 
 def test_a_script_is_the_same_on_every_run() -> None:
     """Neither the order of hashes nor what ran before changes a byte; and nothing of ours is imported."""
-    program = (
-        "import sys; from test_repro_engine import finding, script; sys.stdout.write(script(finding(sys.argv[1])))"
-    )
+    program = "import sys; from test_engine import finding, script; sys.stdout.write(script(finding(sys.argv[1])))"
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(
         [sys.executable, "-c", program, "request-leaves-lock"],

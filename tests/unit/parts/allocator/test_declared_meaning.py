@@ -10,8 +10,8 @@ import pytest
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
+from staleloc.sim.parts import events_file as declaring
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.draws import events_file as declaring
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 
