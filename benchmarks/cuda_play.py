@@ -20,7 +20,8 @@ from cuda_timing import stale_replays
 
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.registry import generate_tape, play_tape
+from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS

@@ -11,7 +11,7 @@ from .disaggregation import Accounts, Load, Rules, qualifies
 from .engine import EngineWorld
 from .requests import Request
 
-__all__ = ["DecodeRequest", "DecodeWorld", "Stage"]
+__all__ = ["STARTED", "DecodeRequest", "DecodeWorld", "Stage"]
 
 
 class Stage(Enum):
@@ -23,6 +23,10 @@ class Stage(Enum):
     PREBUILT = "prebuilt"
     RUNNING = "running"
     RETRACTED = "retracted"
+
+
+STARTED = (Stage.PREBUILT, Stage.RUNNING)
+"""Stages of a request that decodes."""
 
 
 @dataclass
@@ -128,10 +132,32 @@ class DecodeWorld(EngineWorld):
         self.append(number, token)
         self.move(number, Stage.WAITING)
 
-    def decoded(self, number: int, token: int) -> None:
-        """A request's last token has KV, and the next one is known."""
-        self.job(number).computed += 1
-        self.append(number, token)
+    def decodes(self, number: int) -> bool:
+        """Whether a request can decode one more token."""
+        return self.stage(number) in STARTED and self.job(number).outputs < self.job(number).most
+
+    def merged(self) -> None:
+        """A decode step begins: started requests join the running batch."""
+        for number in list(self.queues[Stage.PREBUILT]):
+            self.move(number, Stage.RUNNING)
+
+    def may_evict_window(self, number: int) -> bool:
+        """Whether a scheduler may evict a request's window now."""
+        return self.stage(number) is Stage.RUNNING
+
+    def may_finish(self, number: int) -> bool:
+        """Whether a request may be done now."""
+        return self.stage(number) in STARTED
+
+    def may_abort(self, number: int) -> bool:
+        """Whether a scheduler may abort a request now: at any stage."""
+        return number in self.requests
+
+    def abort(self, number: int) -> None:
+        """A request is aborted."""
+        stage = self.job(number).stage
+        super().abort(number)
+        self.saw(f"aborted_{stage.value}")
 
     def leave(self, number: int, aborted: bool) -> None:
         """A request is gone."""

@@ -71,12 +71,44 @@ class EngineWorld(Witness):
         del request.tokens[kept:], request.prefixes[kept:]
         request.computed -= count
 
+    def decoded(self, number: int, token: int) -> None:
+        """A decode step: a request's last token has KV, and the next one is known."""
+        self.append(number, token)
+        self.computed(number, 1)
+
+    def merged(self) -> None:
+        """A decode step begins: requests that were started since the last one are part of the running batch."""
+
     def checkpoint(self, number: int) -> None:
         """A request's chunk is in the tree; it decodes once its whole prompt is."""
         request = self.requests[number]
         request.unsaved = False
         if request.computed == request.prompt:
             request.phase = Phase.RUNNING
+
+    def decodes(self, number: int) -> bool:
+        """Whether a request can decode one more token."""
+        request = self.requests.get(number)
+        return request is not None and request.phase is Phase.RUNNING
+
+    def may_evict_window(self, number: int) -> bool:
+        """Whether a scheduler may evict a request's window now: between two steps."""
+        request = self.requests.get(number)
+        return request is not None and request.settled
+
+    def may_finish(self, number: int) -> bool:
+        """Whether a request may be done now."""
+        request = self.requests.get(number)
+        return request is not None and request.phase is Phase.RUNNING
+
+    def may_abort(self, number: int) -> bool:
+        """Whether a scheduler may abort a request now."""
+        request = self.requests.get(number)
+        return request is not None and request.settled
+
+    def abort(self, number: int) -> None:
+        """A request is aborted."""
+        self.leave(number, aborted=True)
 
     def leave(self, number: int, aborted: bool) -> None:
         """A request is gone."""

@@ -191,10 +191,14 @@ class SpecWorld(EngineWorld):
     def may_finish(self, number: int) -> bool:
         """Whether a scheduler may find a request done: it learned of a result after the last preparation, which gave up
         window slots that are missing in what is inserted otherwise. A first step's gives up none."""
-        request = self.requests.get(number)
-        if not isinstance(request, SpecRequest) or not self.may_leave(number):
+        if not super().may_finish(number) or not self.may_leave(number):
             return False
+        request = self.speculating(number)
         return not self.config.spec_ahead or request.steps < 2 or request.committed > request.prepared_at
+
+    def may_abort(self, number: int) -> bool:
+        """Whether a scheduler may abort a request now, or retract it: before its next step is prepared."""
+        return super().may_abort(number) and self.may_leave(number)
 
     def must_be_evicted(self, number: int) -> int:
         """Tokens from the front whose SWA slots a request has given up once it is prepared, if they were its own: all

@@ -19,7 +19,7 @@ from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.adapt import profile_of, same_code
-from ..parts.registry import generate_tape
+from ..parts.generate import generate_tape
 from ..run.player import Player
 from ..run.worker import place
 from ..tapes.codec import dumps

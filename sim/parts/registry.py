@@ -1,49 +1,38 @@
-"""The two levels a target is driven at, and the features in play, behind a pair of functions: make a tape, play it."""
+"""Every part, and which of them a config or a profile has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from ..core.choices import Choices
-from ..core.tape import Tape
-from ..core.verdict import Verdict
+from ...models.config import Config
 from ..targets.base import Profile
-from .allocator.drive import drive
-from .allocator.generate import generate
-from .decode_node.drive import drive_disagg
-from .decode_node.generate import generate_disagg
-from .engine.drive import drive_engine
-from .engine.generate import Author, generate_engine
-from .graphs.generate import GraphAuthor
-from .speculative.drive import drive_spec
-from .speculative.generate import generate_spec
-from .speculative.generate_graphs import SpecGraphAuthor
+from .decode_node.part import DECODE_NODE
+from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
+from .graphs.part import GRAPHS
+from .part import Part
+from .speculative.part import SPECULATIVE
 
-__all__ = ["generate_tape", "play_tape"]
+__all__ = ["PARTS", "parts_of", "parts_of_profile", "simpler_configs"]
 
-_AUTHORS: dict[tuple[str, ...], type[Author]] = {("graphs",): GraphAuthor}
-"""Features -> who writes their tapes."""
+PARTS: tuple[Part, ...] = (REQUESTS, LOCAL_PREFILL, PLAIN_DECODE, HOST, GRAPHS, SPECULATIVE, DECODE_NODE)
+"""Every part; one that extends another's world or step comes after it."""
 
 
-def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """A tape for a target with these profiles, which are all of one level."""
-    if profiles[0].level != "engine":
-        return generate(choices, profiles)
-    if any({"disagg", "spec"} & set(profile.features) for profile in profiles):
-        profiles = [choices.pick(profiles)]
-    if "disagg" in profiles[0].features:
-        return generate_disagg(choices, profiles)
-    if "spec" in profiles[0].features:
-        return generate_spec(choices, profiles[0], SpecGraphAuthor if "graphs" in profiles[0].features else None)
-    return generate_engine(choices, profiles, _AUTHORS)
+def parts_of(config: Config) -> tuple[Part, ...]:
+    """The parts of a config of the engine level."""
+    return _holding(config.features, config.host_full_size > 0)
 
 
-def play_tape(tape: Tape, target: Any, profile: Profile) -> Verdict:
-    """Play a tape on a target: `Target`, `EngineTarget`, `DisaggTarget` or `SpeculativeTarget`, by the profile's level
-    and features."""
-    if "disagg" in profile.features:
-        return drive_disagg(tape, target)
-    if "spec" in profile.features:
-        return drive_spec(tape, target)
-    return drive_engine(tape, target) if profile.level == "engine" else drive(tape, target, profile)
+def parts_of_profile(profile: Profile) -> tuple[Part, ...]:
+    """The parts that tapes for a target driven this way can have."""
+    return _holding(profile.features, profile.host)
+
+
+def _holding(features: tuple[str, ...], host: bool) -> tuple[Part, ...]:
+    return tuple(part for part in PARTS if part.holds(frozenset(features), host))
+
+
+def simpler_configs(config: Config) -> Iterator[Config]:
+    """Simpler configs, as far as the values of its parts go."""
+    for part in parts_of(config) if config.level == "engine" else ():
+        yield from part.simpler_configs(config)

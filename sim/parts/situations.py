@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ...models.situations import (
-    DISAGG_SITUATIONS,
-    ENGINE_SITUATIONS,
-    GRAPH_SITUATIONS,
-    SITUATIONS,
-    SPEC_SITUATIONS,
-)
+from ...models.situations import SITUATIONS
 from ..targets.base import Profile
+from .part import Part
+from .registry import PARTS, parts_of_profile
 
 __all__ = ["possible"]
 
@@ -71,85 +67,27 @@ _ALSO: dict[str, Callable[[Profile], bool]] = {
 """Situation -> what else it takes."""
 
 
-_HOSTED = frozenset(
-    {
-        *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted", "host_short"),
-        *("offload_in_flight", "freed_beside_flight", "forward_over_flight", "load_back_before_verify"),
-    }
-)
-"""Engine-level situations that take a host tier."""
-
-
 def possible(profiles: Iterable[Profile]) -> list[str]:
     """Situations that a campaign over these profiles can reach, in the order in which they are listed."""
     known = list(profiles)
-    reachable = [
-        name
-        for names, within in _LISTS
-        for name in names
-        if any(within(name, profile) and name not in profile.unreachable for profile in known)
+    at_allocator = [name for name in SITUATIONS if any(_in_cache(name, profile) for profile in known)]
+    with_requests = [
+        name for part in PARTS for name in part.situations if any(_with_part(part, name, profile) for profile in known)
     ]
-    return list(dict.fromkeys(reachable))
+    return list(dict.fromkeys([*at_allocator, *with_requests]))
 
 
 def _in_cache(situation: str, profile: Profile) -> bool:
     """Whether a cache driven this way call by call can come to it."""
-    if profile.level != "allocator":
+    if profile.level != "allocator" or situation in profile.unreachable:
         return False
     groups = (group.split() for group in _NEEDS.get(situation, ()))
     also = _ALSO.get(situation)
     return all(not profile.events.isdisjoint(group) for group in groups) and (also is None or also(profile))
 
 
-def _in_engine(situation: str, profile: Profile) -> bool:
-    """The same for an engine that computes its prompts."""
-    if profile.level != "engine" or "disagg" in profile.features:
+def _with_part(part: Part, situation: str, profile: Profile) -> bool:
+    """Whether a tape with this part can come to it on a target driven this way."""
+    if profile.level != "engine" or part not in parts_of_profile(profile):
         return False
-    between = situation != "recovered_in_part" or "evict_window" in profile.events
-    return between and (profile.host or situation not in _HOSTED)
-
-
-def _in_graphs(situation: str, profile: Profile) -> bool:
-    """The same for one that captures graphs."""
-    return "graphs" in profile.features and _in_engine(situation, profile)
-
-
-_AHEAD = frozenset(
-    {
-        *("prepared_after_commit", "prepared_before_commit", "verified_before_commit", "window_evicted_uncommitted"),
-        *("surplus_at_finish", "surplus_at_abort", "left_uncommitted"),
-    }
-)
-_OF_PAGES = frozenset({"page_copied", "accepted_across_pages", "rejected_in_page", "page_short_of_keys"})
-
-
-def _speculating(situation: str, profile: Profile) -> bool:
-    """The same for one that decodes speculatively."""
-    needs = {
-        **dict.fromkeys(_AHEAD, any(version != "v1" for version in profile.spec_versions)),
-        **dict.fromkeys(_OF_PAGES, max(profile.page_sizes) > 1),
-        "draft_slots_reused": "v1" in profile.spec_versions,
-        "loaded_between": profile.host,
-    }
-    return "spec" in profile.features and needs.get(situation, True)
-
-
-def _on_node(situation: str, profile: Profile) -> bool:
-    """The same for a decode node."""
-    needs: dict[str, bool] = {
-        "prefix_fallback": profile.decode_tree,
-        "fitted_with_prefix": profile.decode_tree,
-        "evicted_to_admit": profile.decode_tree,
-        "whole_preallocated": 1 in profile.page_sizes,
-    }
-    return "disagg" in profile.features and needs.get(situation, True)
-
-
-_LISTS: tuple[tuple[dict[str, str], Callable[[str, Profile], bool]], ...] = (
-    (SITUATIONS, _in_cache),
-    (ENGINE_SITUATIONS, _in_engine),
-    (GRAPH_SITUATIONS, _in_graphs),
-    (SPEC_SITUATIONS, _speculating),
-    (DISAGG_SITUATIONS, _on_node),
-)
-"""Situations, and whether a profile can come to one of them."""
+    return part.reachable(situation, profile) and situation not in profile.unreachable

@@ -17,8 +17,8 @@ from typing import Any
 from ...models.config import LEVELS
 from ..core.choices import seeded
 from ..core.divergence import Divergence
+from ..parts.generate import generate_tape
 from ..parts.hooks import check_drawn
-from ..parts.registry import generate_tape
 from ..tapes.scenarios import plain
 from ..targets.base import TargetError
 from ..targets.registry import parse, prepare

@@ -28,10 +28,11 @@ from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..core.verdict import Verdict
 from ..parts.adapt import profile_of
+from ..parts.drive import play_tape
 from ..parts.events_file import declared, read
+from ..parts.generate import generate_tape
 from ..parts.hooks import fingerprint, watched
 from ..parts.legality import find_violation
-from ..parts.registry import generate_tape, play_tape
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles

@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...models.config import FULL, SWA, Config
+from ..parts import registry
 from ..parts.allocator import events as ev
 from ..parts.declared import Declared
-from ..parts.decode_node.simplify import DISAGG_SIMPLER
-from ..parts.engine.simplify import ENGINE_SIMPLER
-from ..parts.speculative.simplify import SPEC_SIMPLER, simpler_drafts
+from ..parts.engine.event import EngineEvent
 
 __all__ = ["cost", "simpler_configs", "simpler_events"]
 
@@ -59,7 +58,7 @@ def simpler_configs(config: Config) -> Iterator[Config]:
             yield replace(config, page_size=smaller, full_size=full, swa_size=swa)
     if config.need_sort:
         yield replace(config, need_sort=False)
-    yield from simpler_drafts(config)
+    yield from registry.simpler_configs(config)
     if config.host_full_size:
         yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")
         for slots in (size, 2 * size, 4 * size):
@@ -73,6 +72,8 @@ def simpler_events(event: ev.Event) -> Iterator[ev.Event]:
     """Smaller versions of one event, the boldest first."""
     if isinstance(event, Declared):
         yield from _of_file(event)
+    elif isinstance(event, EngineEvent):
+        yield from event.simpler()
     else:
         yield from _SIMPLER.get(type(event), _none)(event)
 
@@ -159,9 +160,6 @@ def _batch(event: ev.BeginForward) -> Iterator[ev.Event]:
 
 
 _SIMPLER: dict[type[ev.Event], Callable[[Any], Iterator[ev.Event]]] = {
-    **ENGINE_SIMPLER,
-    **DISAGG_SIMPLER,
-    **SPEC_SIMPLER,
     ev.Alloc: lambda event: _fields(event, count=1),
     ev.AllocExtend: _extend,
     ev.AllocDecode: _decode,

@@ -11,7 +11,8 @@ from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.adapt import profile_of
-from staleloc.sim.parts.registry import generate_tape, play_tape
+from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.targets.base import Profile, Target
 
 

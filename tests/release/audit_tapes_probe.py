@@ -19,7 +19,7 @@ from staleloc.sim.audit.source.find import read_program
 from staleloc.sim.audit.source.sites import map_of
 from staleloc.sim.audit.source.sources import read_tree
 from staleloc.sim.parts.adapt import profile_of
-from staleloc.sim.parts.registry import play_tape
+from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.targets.sglang.fetch import resolve
 
 FOLDER = Path("srt/mem_cache/unified_cache/components")

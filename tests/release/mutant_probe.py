@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.registry import generate_tape, play_tape
+from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.targets.registry import open_target, parse, select_profiles
 
 SEED = 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.registry import generate_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.run.campaign import Budget, Campaign
 from staleloc.sim.run.player import Player
 from staleloc.sim.tapes.scenarios import find_scenario, same_words

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.registry import generate_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.run.campaign import Budget, Campaign
 from staleloc.sim.run.player import Player
 from staleloc.sim.targets.mutants import MUTANTS

@@ -12,8 +12,8 @@ from importlib.resources import files
 
 from ...core.choices import seeded
 from ...core.tape import Tape
+from ...parts.generate import generate_tape
 from ...parts.legality import find_violation
-from ...parts.registry import generate_tape
 from ...run.replay import adapt
 from ...tapes.codec import loads
 from ...tapes.scenarios import scenarios

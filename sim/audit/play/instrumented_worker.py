@@ -17,9 +17,9 @@ from ....models.config import FEATURES, LEVELS
 from ...core.tape import Tape
 from ...core.verdict import Verdict
 from ...parts.adapt import profile_of
+from ...parts.drive import play_tape
 from ...parts.events_file import declared
 from ...parts.hooks import check_drawn, fingerprint, watched
-from ...parts.registry import play_tape
 from ...targets.base import Profile, TargetError
 from ...targets.mutants.transform import load_changed
 from ...targets.registry import parse, select_profiles

@@ -9,9 +9,7 @@ import re
 import textwrap
 
 from ...core.event import Event
-from ...parts.decode_node.checks import DISAGG_CHECKS
-from ...parts.engine.checks import ENGINE_CHECKS
-from ...parts.speculative.checks import SPEC_CHECKS
+from ...parts.registry import parts_of
 from ..describe import config_words
 from ..finding import Finding
 from .builtin import config_expression
@@ -29,10 +27,8 @@ _BUILTIN_NODE = ("staleloc.sim.targets.builtin.disagg", "DisaggEngine")
 _BUILTIN_SPEC = ("staleloc.sim.targets.builtin.speculative", "SpecEngine")
 _BUILTIN_SPEC_GRAPHS = ("staleloc.sim.targets.builtin.spec_graphs", "SpecGraphEngine")
 _SGLANG = ("staleloc.sim.targets.sglang.sources", "staleloc.sim.targets.sglang.target")
-_ENGINE = ("staleloc.sim.parts.engine.by_hand", "Engine")
-_NODE = ("staleloc.sim.parts.decode_node.by_hand", "DecodeNode")
-_SPECULATOR = ("staleloc.sim.parts.speculative.by_hand", "Speculator")
-"""Module and class of the builtin target and of what drives a target, without and with features."""
+_ENGINE = ("staleloc.sim.parts.by_hand", "Engine")
+"""Module and class of the builtin target for each set of features, and of the hand driver."""
 
 
 def engine_roots(finding: Finding) -> tuple[str, ...]:
@@ -47,16 +43,15 @@ def _parts(finding: Finding) -> tuple[tuple[str, str], tuple[str, str]]:
     """The builtin target, and what drives a target by hand."""
     features = finding.tape.config.features
     if "disagg" in features:
-        return _BUILTIN_NODE, _NODE
+        return _BUILTIN_NODE, _ENGINE
     if "spec" in features:
-        return (_BUILTIN_SPEC_GRAPHS if "graphs" in features else _BUILTIN_SPEC), _SPECULATOR
+        return (_BUILTIN_SPEC_GRAPHS if "graphs" in features else _BUILTIN_SPEC), _ENGINE
     return (_GRAPHS if "graphs" in features else _BUILTIN), _ENGINE
 
 
 def _check_module(finding: Finding) -> str | None:
     """The module of the check that saw it; None if an exception, or nothing more, was seen."""
-    features = finding.tape.config.features
-    checks = DISAGG_CHECKS if "disagg" in features else SPEC_CHECKS if "spec" in features else ENGINE_CHECKS
+    checks = [check for part in parts_of(finding.tape.config) for check in part.checks]
     found = next((check for check in checks if check.name == finding.divergence.check), None)
     return None if found is None else found.run.__module__
 

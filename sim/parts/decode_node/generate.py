@@ -16,7 +16,7 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
-from ..engine.play import MAX_TOKENS
+from ..engine.forwards import MAX_TOKENS
 from . import events as de
 from .configs import draw_config, is_roomy, tail_fits
 from .openings import short_resume

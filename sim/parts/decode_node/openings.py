@@ -6,7 +6,7 @@ from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
 from ..engine import events as ee
-from ..engine.play import MAX_TOKENS
+from ..engine.forwards import MAX_TOKENS
 from . import events as de
 
 __all__ = ["short_resume"]

@@ -9,13 +9,14 @@ from ....models.disaggregation import CLIP_NEW_TOKENS
 from ...targets.engine import RequestView
 from ..engine import events as ee
 from ..engine.step import Written
+from ..part import Observer
 from .rounds import earlier
 from .step import DisaggStep
 
 __all__ = ["Noticer"]
 
 
-class Noticer:
+class Noticer(Observer):
     """Remembers the last state and counts what is new in the next one."""
 
     def __init__(self, world: DecodeWorld) -> None:

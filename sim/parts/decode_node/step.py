@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ....models.config import Config
 from ....models.decode_node import DecodeRequest, DecodeWorld, Stage
 from ....models.disaggregation import Room
-from ...core.divergence import Divergence
 from ...core.event import Event
 from ...targets.base import FreeSlots, Rows
 from ...targets.disagg import DisaggTarget, Preallocated, Queues
 from ...targets.engine import Copying, EngineTarget, NodeView, RequestView
 from ..engine.step import EngineStep
 
-__all__ = ["Before", "DisaggCheck", "DisaggStep", "locks_seen", "room_of", "step_of"]
+__all__ = ["Before", "DisaggStep", "locks_seen", "room_of", "step_of"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,15 @@ class DisaggStep(EngineStep):
         return ""
 
     @property
+    def has_tree(self) -> bool:
+        """Whether the node keeps a prefix tree."""
+        return self.world.config.decode_tree
+
+    def remember(self) -> None:
+        """Keep the raw state as it is now."""
+        self.before = Before.of(self.node)
+
+    @property
     def rules(self) -> object:
         """See `staleloc.sim.targets.disagg.Rules`."""
         return self.world.accounts.rules
@@ -140,10 +148,3 @@ class _WithoutHost:
 def step_of(index: int, event: Event, world: DecodeWorld, node: DisaggTarget) -> DisaggStep:
     """The step of an event that is about to be played."""
     return DisaggStep(index, event, world, cast(EngineTarget, _WithoutHost(node)), node=node)
-
-
-class DisaggCheck(NamedTuple):
-    """One oracle of the decode node. It reads raw state only."""
-
-    name: str
-    run: Callable[[DisaggStep], Divergence | None]

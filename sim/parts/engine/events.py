@@ -8,9 +8,14 @@ its whole prompt is in, its window is evicted between steps only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+from ....models.requests import Phase
 from ...core.event import Event
+from .event import EngineEvent, fewer, fewer_requests, plain_prompt, shorter_prompts
+from .forwards import MAX_TOKENS, chunk, decode, judges, run_layers
+from .step import EngineStep
 
 __all__ = [
     "ENGINE_EVENTS",
@@ -20,97 +25,205 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Arrive(Event):
+class Arrive(EngineEvent):
     """A request with this prompt waits."""
 
     kind = "arrive"
     request: int
     tokens: tuple[int, ...]
 
+    def play(self, step: EngineStep) -> bool:
+        if self.request in step.world.requests or not 1 < len(self.tokens) <= MAX_TOKENS:
+            return False
+        step.world.arrive(self.request, list(self.tokens))
+        return True
+
+    def simpler(self) -> Iterator[Event]:
+        yield from shorter_prompts(self)
+        yield from plain_prompt(self)
+
 
 @dataclass(frozen=True)
-class Admit(Event):
+class Admit(EngineEvent):
     """Match a waiting request's prompt, lock what is cached, load back what is on the host (``match_prefix``)."""
 
     kind = "admit"
     request: int
 
+    def play(self, step: EngineStep) -> bool:
+        world = step.world
+        request = world.requests.get(self.request)
+        if request is None or request.phase is not Phase.WAITING:
+            return False
+        admission = step.target.admit(self.request, request.tokens)
+        if admission is None:
+            return True
+        step.admission = admission
+        world.admit(self.request, admission.cached)
+        if admission.cached > admission.loaded:
+            world.saw("prefix_hit")
+        if admission.loaded:
+            world.saw("host_hit")
+        return True
+
 
 @dataclass(frozen=True)
-class Prefill(Event):
+class Prefill(EngineEvent):
     """Compute the next `count` tokens of a prompt: allocate, write every layer, read what attention reads."""
 
     kind = "prefill"
     request: int
     count: int
 
+    def play(self, step: EngineStep) -> bool:
+        return chunk(step, self.request, self.count, run_layers)
+
+    def simpler(self) -> Iterator[Event]:
+        yield from fewer(self, "count", 1, self.count // 2)
+
 
 @dataclass(frozen=True)
-class Decode(Event):
+class Decode(EngineEvent):
     """One step of the running requests among these; each appends `token`."""
 
     kind = "decode"
     requests: tuple[int, ...]
     token: int
 
+    def play(self, step: EngineStep) -> bool:
+        return decode(step, self.requests, self.token, run_layers)
+
+    def simpler(self) -> Iterator[Event]:
+        yield from fewer_requests(self)
+        yield from fewer(self, "token", 1)
+
 
 @dataclass(frozen=True)
-class Checkpoint(Event):
+class Checkpoint(EngineEvent):
     """Insert a computed chunk into the tree (``cache_unfinished_req``)."""
 
     kind = "checkpoint"
     request: int
 
+    def play(self, step: EngineStep) -> bool:
+        request = step.world.requests.get(self.request)
+        if request is None or not request.unsaved:
+            return False
+        step.target.checkpoint(self.request)
+        step.world.checkpoint(self.request)
+        return True
+
 
 @dataclass(frozen=True)
-class EvictWindow(Event):
+class EvictWindow(EngineEvent):
     """A request gives up the SWA slots that no later token of it attends to."""
 
     kind = "evict_window"
     request: int
 
+    def play(self, step: EngineStep) -> bool:
+        if not step.world.may_evict_window(self.request):
+            return False
+        step.remember()
+        step.target.evict_window(self.request)
+        return True
+
 
 @dataclass(frozen=True)
-class Finish(Event):
+class Finish(EngineEvent):
     """A running request is done and inserted (``cache_finished_req``)."""
 
     kind = "finish"
     request: int
 
+    def play(self, step: EngineStep) -> bool:
+        if not step.world.may_finish(self.request):
+            return False
+        step.target.finish(self.request)
+        step.world.leave(self.request, aborted=False)
+        return True
+
 
 @dataclass(frozen=True)
-class Abort(Event):
+class Abort(EngineEvent):
     """A request is gone and not inserted: abort or retraction."""
 
     kind = "abort"
     request: int
 
+    def play(self, step: EngineStep) -> bool:
+        if not step.world.may_abort(self.request):
+            return False
+        step.target.abort(self.request)
+        step.world.abort(self.request)
+        return True
+
 
 @dataclass(frozen=True)
-class Evict(Event):
+class Evict(EngineEvent):
     """The tree gives up this many tokens of each pool, as far as nothing locks them."""
 
     kind = "evict"
     full: int
     swa: int
 
+    def play(self, step: EngineStep) -> bool:
+        if not step.has_tree:
+            return False
+        judged, quiet = judges(step), not step.target.pending()
+        before, size = step.target.raw_free(), step.world.config.page_size
+        step.target.evict(self.full, self.swa)
+        if not judged:
+            if quiet:
+                step.world.saw("host_short")
+            return True
+        full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
+        step.owed = self.full - full * size, self.swa - swa * size
+        if full + swa:
+            step.effect = Evict(min(self.full, full * size), min(self.swa, swa * size))
+        return True
+
+    def simpler(self) -> Iterator[Event]:
+        for full, swa in ((0, self.swa), (self.full, 0), (self.full // 2, self.swa), (self.full, self.swa // 2)):
+            if (full, swa) != (self.full, self.swa) and full + swa:
+                yield Evict(full, swa)
+
 
 @dataclass(frozen=True)
-class TransferDone(Event):
+class TransferDone(EngineEvent):
     """The oldest `count` transfers between device and host are over."""
 
     kind = "transfer_done"
     count: int
 
+    def play(self, step: EngineStep) -> bool:
+        pending = step.target.pending()
+        if not pending or self.count < 1:
+            return False
+        step.effect = replace(self, count=min(self.count, pending))
+        step.target.transfer_done(min(self.count, pending))
+        return True
+
+    def simpler(self) -> Iterator[Event]:
+        yield from fewer(self, "count", 1)
+
 
 @dataclass(frozen=True)
-class Flush(Event):
+class Flush(EngineEvent):
     """Reset tree and pools, if no request is admitted (``flush_cache``)."""
 
     kind = "flush"
 
+    def play(self, step: EngineStep) -> bool:
+        requests = step.world.requests.values()
+        if any(request.phase is not Phase.WAITING for request in requests) or step.target.pending():
+            return False
+        step.target.flush()
+        step.world.saw("flushed")
+        return True
 
-ENGINE_EVENTS: tuple[type[Event], ...] = (
+
+ENGINE_EVENTS: tuple[type[EngineEvent], ...] = (
     Arrive, Admit, Prefill, Decode, Checkpoint, EvictWindow, Finish, Abort, Evict, TransferDone, Flush,
 )  # fmt: skip
 """Every engine-level event type."""

@@ -16,7 +16,7 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from . import events as ee
-from .play import MAX_TOKENS
+from .forwards import MAX_TOKENS
 
 __all__ = ["Author", "generate_engine", "host_pages"]
 

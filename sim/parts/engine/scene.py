@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from ...core.divergence import Divergence
 from ...targets.base import FreeSlots
+from ..check import Check
 from .concern import POOLS, Holder, Line, Places, holders, owners, places
 from .state import rule
-from .step import EngineCheck, EngineStep
+from .step import EngineStep
 
 __all__ = ["MAX_LINES", "scene"]
 
@@ -27,7 +28,7 @@ _COLUMNS = 90
 _LABEL = 9
 
 
-def scene(step: EngineStep, check: EngineCheck, found: Divergence) -> tuple[str, ...]:
+def scene(step: EngineStep, check: Check, found: Divergence) -> tuple[str, ...]:
     """The lines: what the check asks for, what is, and the slots, nodes and requests that the divergence names."""
     wanted = places(step, found)
     lines = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ....models.engine import EngineWorld
 from ...targets.engine import Copying, NodeView, RequestView
+from ..part import Observer
 from . import events as ee
 from .step import EngineStep
 
@@ -14,7 +15,7 @@ __all__ = ["Noticer"]
 _INSERTS = (ee.Checkpoint, ee.Finish)
 
 
-class Noticer:
+class Noticer(Observer):
     """Remembers the last state and counts what is new in the next one."""
 
     def __init__(self, world: EngineWorld) -> None:

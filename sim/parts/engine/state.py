@@ -9,12 +9,13 @@ from typing import Any
 from ...core.divergence import Divergence
 from ...targets.base import FreeSlots
 from ...targets.engine import NodeView, RequestView
-from .step import EngineCheck, EngineStep
+from ..check import Check
+from .step import EngineStep
 
 __all__ = ["inside", "locks_of", "rule"]
 
 
-def rule(check: EngineCheck | None, found: Divergence) -> str:
+def rule(check: Check | None, found: Divergence) -> str:
     """What a check asks for, as its module says it."""
     if check is None or found.kind == "crash":
         return "no exception"

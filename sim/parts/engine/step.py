@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ...core.event import Event
 from ...targets.base import FreeSlots, Rows
 from ...targets.engine import Admission, Copying, EngineTarget, NodeView, RequestView, slots_in_flight
 
-__all__ = ["EngineCheck", "EngineStep", "Written"]
+__all__ = ["EngineStep", "Written"]
 
 
 class Written(NamedTuple):
@@ -77,6 +77,17 @@ class EngineStep:
     def requests(self) -> dict[int, RequestView]:
         """The admitted requests after the event."""
         return self.target.raw_requests()
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether the target keeps a prefix tree."""
+        return True
+
+    def remember(self) -> None:
+        """The event is about to be played, and a check wants the raw state before it."""
+
+    def extended(self, numbers: list[int]) -> None:
+        """The target has computed tokens of these requests' prompts."""
 
     @property
     def rules(self) -> object | None:
@@ -142,10 +153,3 @@ class EngineStep:
     def _changed_from(self, row: LocRow) -> int | None:
         # That a loc has no slot is what a graph's warm-up is told, too, and nothing changed from that.
         return self.world.mapping.changed_from(row.loc, row.actual) if row.actual else None
-
-
-class EngineCheck(NamedTuple):
-    """One oracle of the engine level. It reads raw state only."""
-
-    name: str
-    run: Callable[[EngineStep], Divergence | None]

@@ -7,7 +7,7 @@ from typing import cast
 
 from ...targets.spec_graphs import SpecGraphTarget
 from ..engine.step import Written
-from ..graphs.play import note_run
+from ..graphs.runs import note_run
 from .step import SpecStep
 
 __all__ = ["draft_forward", "target_forward"]

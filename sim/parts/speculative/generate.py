@@ -12,8 +12,8 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
+from ..engine.forwards import MAX_TOKENS
 from ..engine.generate import Author, host_pages
-from ..engine.play import MAX_TOKENS
 from . import events as se
 
 __all__ = ["SpecAuthor", "generate_spec"]

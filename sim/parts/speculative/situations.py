@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from ....models.requests import Phase
 from ....models.speculative import SpecWorld, TokenLen
 from ...targets.engine import RequestView
 from ..engine import events as ee
-from ..engine.situations import Noticer
+from ..part import Observer
 from . import events as se
 from .step import SpecStep
 
 __all__ = ["SpecNoticer"]
 
 
-class SpecNoticer:
-    """Counts what the engine level's noticer counts, and what is new in the state of steps and drafts."""
+class SpecNoticer(Observer):
+    """Counts what is new in the state of steps and drafts."""
 
     def __init__(self, world: SpecWorld) -> None:
         self._world = world
-        self._engine = Noticer(world)
         self._requests: dict[int, RequestView] = {}
         self._drafted: dict[int, set[int]] = {}
         self._nodes: set[int] = set()
@@ -28,9 +26,8 @@ class SpecNoticer:
         event = step.event
         if not isinstance(event, ee.Finish | ee.Abort):
             return
-        request = self._world.requests.get(event.request)
         leaves = self._world.may_finish if isinstance(event, ee.Finish) else self._world.may_leave
-        if request is None or request.phase is not Phase.RUNNING or not leaves(event.request):
+        if not self._world.decodes(event.request) or not leaves(event.request):
             return
         spec = self._world.speculating(event.request)
         how = event.kind
@@ -41,7 +38,6 @@ class SpecNoticer:
 
     def look(self, step: SpecStep) -> None:
         """Count the situations that this event brought about."""
-        self._engine.look(step)
         event = step.event
         if isinstance(event, se.PrepareDecode | se.DraftTree):
             self._prepared(step)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, cast
 
 from ....models.radix import Placed, place
 from ....models.speculative import SpecWorld, key_numbers
-from ...core.divergence import Divergence
 from ...targets.base import Rows
 from ...targets.engine import RequestView
 from ...targets.speculative import Branches, SpeculativeTarget
 from ..engine.step import EngineStep
 
-__all__ = ["Seen", "SpecCheck", "SpecStep"]
+__all__ = ["Seen", "SpecStep"]
 
 
 class Seen(NamedTuple):
@@ -80,10 +79,3 @@ class SpecStep(EngineStep):
     def draft_contents(self) -> list[Rows]:
         """Raw rows of every layer of the draft's pool."""
         return [self.engine.raw_draft_contents(layer) for layer in range(len(self.world.config.layers))]
-
-
-class SpecCheck(NamedTuple):
-    """One oracle of speculative decode. It reads raw state and what the step's forwards read."""
-
-    name: str
-    run: Callable[[SpecStep], Divergence | None]

@@ -4,8 +4,9 @@ slots that are there."""
 from __future__ import annotations
 
 from ....core.divergence import Divergence
+from ...check import Check
 from ...engine.events import EvictWindow
-from ..step import DisaggCheck, DisaggStep
+from ..step import DisaggStep
 
 __all__ = ["CHECK"]
 
@@ -51,4 +52,4 @@ def _never_had(step: DisaggStep) -> str | None:
     return None
 
 
-CHECK = DisaggCheck("evicted", _run)
+CHECK = Check("evicted", _run, order=110)

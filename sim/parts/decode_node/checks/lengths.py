@@ -12,7 +12,8 @@ from .....models.budgets import budget_terms
 from .....models.decode_node import Stage
 from .....models.disaggregation import Tokens
 from ....core.divergence import Divergence
-from ..step import DisaggCheck, DisaggStep, locks_seen
+from ...check import Check
+from ..step import DisaggStep, locks_seen
 
 __all__ = ["CHECK"]
 
@@ -84,4 +85,4 @@ def _pools(name: str, found: tuple[int, int], expected: Tokens) -> Iterator[_Cou
         yield _Count(f"the {pool} {name}", actual, wanted)
 
 
-CHECK = DisaggCheck("lengths", _run)
+CHECK = Check("lengths", _run, order=210)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from ....core.divergence import Divergence
 from ....targets.base import V_MARK, Rows
-from ..step import DisaggCheck, DisaggStep
+from ...check import Check
+from ..step import DisaggStep
 
 __all__ = ["CHECK"]
 
@@ -85,4 +86,4 @@ def _bits(mask: tuple[bool, ...]) -> str:
     return "".join("x" if bit else "." for bit in mask)
 
 
-CHECK = DisaggCheck("masks", _run)
+CHECK = Check("masks", _run, order=90)

@@ -12,8 +12,9 @@ from .....models.budgets import budgets
 from .....models.decode_node import Stage
 from .....models.disaggregation import Load
 from ....core.divergence import Divergence
+from ...check import Check
 from ..events import Start
-from ..step import DisaggCheck, DisaggStep, locks_seen
+from ..step import DisaggStep, locks_seen
 
 __all__ = ["CHECK"]
 
@@ -44,4 +45,4 @@ def _apart(step: DisaggStep) -> Load:
     )
 
 
-CHECK = DisaggCheck("prebuilt", _run)
+CHECK = Check("prebuilt", _run, order=220)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from .....models.decode_node import Stage
 from ....core.divergence import Divergence
-from ..step import DisaggCheck, DisaggStep
+from ...check import Check
+from ..step import DisaggStep
 
 __all__ = ["CHECK"]
 
@@ -42,4 +43,4 @@ def _list(requests: tuple[int, ...]) -> str:
     return f"[{' '.join(map(str, requests))}]"
 
 
-CHECK = DisaggCheck("queues", _run)
+CHECK = Check("queues", _run, order=30)

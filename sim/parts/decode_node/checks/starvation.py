@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ....core.divergence import Divergence
+from ...check import Check
 from ..rounds import round_fault
-from ..step import DisaggCheck, DisaggStep
+from ..step import DisaggStep
 
 __all__ = ["CHECK"]
 
@@ -13,4 +14,4 @@ def _run(step: DisaggStep) -> Divergence | None:
     return round_fault(step, CHECK.name)
 
 
-CHECK = DisaggCheck("starvation", _run)
+CHECK = Check("starvation", _run, order=200)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....core.divergence import Divergence
 from ....targets.disagg import Preallocation
-from ..step import DisaggCheck, DisaggStep
+from ...check import Check
+from ..step import DisaggStep
 
 __all__ = ["CHECK"]
 
@@ -40,4 +41,4 @@ def _fault(step: DisaggStep, item: Preallocation) -> tuple[str, str] | None:
     return None
 
 
-CHECK = DisaggCheck("transfer", _run)
+CHECK = Check("transfer", _run, order=100)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ....core.divergence import Divergence
+from ...check import Check
 from ..events import Admit
-from ..step import EngineCheck, EngineStep
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -24,4 +25,4 @@ def _run(step: EngineStep) -> Divergence | None:
     return None
 
 
-CHECK = EngineCheck("admission", _run)
+CHECK = Check("admission", _run, order=40)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....core.divergence import Divergence
 from ....targets.engine import NodeView
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -33,4 +34,4 @@ def _swa_unlocked(node: NodeView) -> bool:
     return node.swa_locks == 0 or (node.swa_locks < 0 and not node.full_locks)
 
 
-CHECK = EngineCheck("eviction", _run)
+CHECK = Check("eviction", _run, order=240)

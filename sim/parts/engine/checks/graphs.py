@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from .....models.graphs import Run, misplaced, padded
 from ....core.divergence import Divergence, LocRow
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -65,4 +66,4 @@ def _rows(run: Run, written: Sequence[int]) -> list[LocRow]:
     return [LocRow(loc, slot, actual) for loc, slot, actual in rows if slot != actual]
 
 
-CHECK = EngineCheck("graphs", _run)
+CHECK = Check("graphs", _run, order=140)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from .....models.radix import wanted_locks
 from ....core.divergence import Divergence
+from ...check import Check
 from ..events import Admit, Checkpoint
-from ..step import EngineCheck, EngineStep
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -76,4 +77,4 @@ def _host(step: EngineStep) -> Divergence | None:
     return None
 
 
-CHECK = EngineCheck("locks", _run)
+CHECK = Check("locks", _run, order=180)

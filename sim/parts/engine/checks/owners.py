@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .....models.hicache import Fault, partition_fault
 from ....core.divergence import Divergence
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -58,4 +59,4 @@ def _host(step: EngineStep) -> Fault | None:
     return None
 
 
-CHECK = EngineCheck("owners", _run)
+CHECK = Check("owners", _run, order=60)

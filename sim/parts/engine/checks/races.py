@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from .....models.hicache import Copied, overlap_fault
 from ....core.divergence import Divergence
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -52,4 +53,4 @@ def _requests(step: EngineStep) -> Divergence | None:
     return None
 
 
-CHECK = EngineCheck("races", _run)
+CHECK = Check("races", _run, order=80)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ....core.divergence import Divergence
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -17,4 +18,4 @@ def _run(step: EngineStep) -> Divergence | None:
     return step.diverges("leak", CHECK.name, what)
 
 
-CHECK = EngineCheck("refusal", _run)
+CHECK = Check("refusal", _run, order=230)

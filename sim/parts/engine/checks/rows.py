@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from ....core.divergence import Divergence, LocRow
 from ....targets.base import V_MARK, Rows
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -126,4 +127,4 @@ def _found(step: EngineStep, rows: Rows, slot: int) -> str:
     return f"the key of {key} and another value"
 
 
-CHECK = EngineCheck("rows", _run)
+CHECK = Check("rows", _run, order=150)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .....models.radix import structure_fault
 from ....core.divergence import Divergence
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -14,4 +15,4 @@ def _run(step: EngineStep) -> Divergence | None:
     return None if fault is None else step.diverges("misaligned", CHECK.name, fault)
 
 
-CHECK = EngineCheck("structure", _run)
+CHECK = Check("structure", _run, order=10)

@@ -6,7 +6,8 @@ A loc that nobody may translate (a tombstone's, a free one) has no SWA slot.
 from __future__ import annotations
 
 from ....core.divergence import Divergence, LocRow
-from ..step import EngineCheck, EngineStep
+from ...check import Check
+from ..step import EngineStep
 
 __all__ = ["CHECK"]
 
@@ -35,4 +36,4 @@ def _run(step: EngineStep) -> Divergence | None:
     return None
 
 
-CHECK = EngineCheck("values", _run)
+CHECK = Check("values", _run, order=120)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from ....core.divergence import Divergence, LocRow
 from ....targets.base import V_MARK
-from ..step import SpecCheck, SpecStep
+from ...check import Check
+from ..step import SpecStep
 
 __all__ = ["CHECK"]
 
@@ -67,4 +68,4 @@ def _wrong(
     return None
 
 
-CHECK = SpecCheck("drafts", _run)
+CHECK = Check("drafts", _run, order=170)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from .....models.speculative import TokenLen
 from ....core.divergence import Divergence
+from ...check import Check
 from ...engine.events import Admit
-from ..step import SpecCheck, SpecStep
+from ..step import SpecStep
 
 __all__ = ["CHECK"]
 
@@ -32,4 +33,4 @@ def _run(step: SpecStep) -> Divergence | None:
     return None
 
 
-CHECK = SpecCheck("keys", _run)
+CHECK = Check("keys", _run, order=20)

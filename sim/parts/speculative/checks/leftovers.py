@@ -7,7 +7,8 @@ again, for nobody can ask for them before.
 from __future__ import annotations
 
 from ....core.divergence import Divergence, LocRow
-from ..step import SpecCheck, SpecStep
+from ...check import Check
+from ..step import SpecStep
 
 __all__ = ["CHECK"]
 
@@ -24,4 +25,4 @@ def _run(step: SpecStep) -> Divergence | None:
     return None
 
 
-CHECK = SpecCheck("leftovers", _run)
+CHECK = Check("leftovers", _run, order=70)

@@ -6,7 +6,8 @@ Committed are all accepted tokens that the scheduler was told of, and allocated 
 from __future__ import annotations
 
 from ....core.divergence import Divergence
-from ..step import SpecCheck, SpecStep
+from ...check import Check
+from ..step import SpecStep
 
 __all__ = ["CHECK"]
 
@@ -24,4 +25,4 @@ def _run(step: SpecStep) -> Divergence | None:
     return None
 
 
-CHECK = SpecCheck("lengths", _run)
+CHECK = Check("lengths", _run, order=50)

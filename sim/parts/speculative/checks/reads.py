@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....core.divergence import Divergence
 from ....targets.base import V_MARK
-from ..step import SpecCheck, SpecStep
+from ...check import Check
+from ..step import SpecStep
 
 __all__ = ["CHECK"]
 
@@ -21,4 +22,4 @@ def _run(step: SpecStep) -> Divergence | None:
     return None
 
 
-CHECK = SpecCheck("reads", _run)
+CHECK = Check("reads", _run, order=160)

@@ -7,7 +7,8 @@ any. Without this, a path that never evicts takes SWA slots without end and show
 from __future__ import annotations
 
 from ....core.divergence import Divergence
-from ..step import SpecCheck, SpecStep
+from ...check import Check
+from ..step import SpecStep
 
 __all__ = ["CHECK"]
 
@@ -25,4 +26,4 @@ def _run(step: SpecStep) -> Divergence | None:
     return None
 
 
-CHECK = SpecCheck("window", _run)
+CHECK = Check("window", _run, order=130)

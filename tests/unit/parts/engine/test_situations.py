@@ -25,7 +25,7 @@ from staleloc.sim.parts.engine.events import (
     Prefill,
     TransferDone,
 )
-from staleloc.sim.parts.registry import generate_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.scope import Scope

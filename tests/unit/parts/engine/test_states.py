@@ -8,6 +8,7 @@ import pytest
 
 from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
+from staleloc.sim.parts.check import EngineCheck
 from staleloc.sim.parts.engine.checks import (
     admission,
     eviction,
@@ -19,7 +20,7 @@ from staleloc.sim.parts.engine.checks import (
     values,
 )
 from staleloc.sim.parts.engine.events import Admit, Evict
-from staleloc.sim.parts.engine.step import EngineCheck, EngineStep, Written
+from staleloc.sim.parts.engine.step import EngineStep, Written
 from staleloc.sim.targets.base import FreeSlots, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import Admission, Copying, NodeView, RequestView

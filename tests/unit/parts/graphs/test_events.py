@@ -14,11 +14,12 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.explain import fact, sentence
+from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.parts.engine import events as ee
 from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.graphs.events import Capture, Draft, Replay, ReplayChunk, Verify
 from staleloc.sim.parts.graphs.simplify import GRAPH_SIMPLER
-from staleloc.sim.parts.registry import generate_tape, play_tape
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.tapes.codec import dumps, loads
 from staleloc.sim.targets.builtin import BuiltinEngine

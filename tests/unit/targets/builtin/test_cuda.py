@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.registry import generate_tape, play_tape
+from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.targets.builtin import BuiltinEngine, cuda, engine_state
 from staleloc.sim.targets.builtin.virtual_graph import VirtualGraph
 

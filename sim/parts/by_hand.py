@@ -8,25 +8,25 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
-from typing import ClassVar
 
-from ....models.config import Config
-from ....models.engine import EngineWorld
-from ...core.divergence import Divergence
-from ...core.event import Event
-from ...core.timeouts import PASSED_ON
-from ...targets.base import MISFITS, TargetError
-from ...targets.engine import EngineTarget
-from ..adapt import fitted, lacking, profile_of
-from ..crash import crash
-from .plays import PLAYS
-from .state import inside, rule
-from .step import EngineCheck, EngineStep
+from ...models.config import Config
+from ..core.divergence import Divergence
+from ..core.event import Event
+from ..core.timeouts import PASSED_ON
+from ..targets.base import MISFITS, TargetError
+from ..targets.engine import EngineTarget
+from .adapt import fitted, lacking, profile_of
+from .alphabet import BY_NAME
+from .check import Check
+from .engine.state import inside, rule
+from .engine.step import EngineStep
+from .registry import parts_of
+from .session import Session
 
 __all__ = ["Engine"]
 
 _INDEX = re.compile(r"\{(\d+)\}")
-_TARGETS = f"{__name__.removesuffix('.parts.engine.by_hand')}.targets."
+_TARGETS = f"{__name__.removesuffix('.parts.by_hand')}.targets."
 
 
 class Engine:
@@ -38,10 +38,7 @@ class Engine:
         check: what looks after each step; None if only an exception is waited for.
     """
 
-    events: ClassVar[dict[str, type[Event]]] = {event.kind: event for event in PLAYS}
-    """Event name -> event type."""
-
-    def __init__(self, target: EngineTarget, config: Config, check: EngineCheck | None) -> None:
+    def __init__(self, target: EngineTarget, config: Config, check: Check | None) -> None:
         profile = profile_of(config, target.profiles)
         if profile is None:
             nothing = f"{target.name} has no {config.pool} pool that is driven at the level of requests"
@@ -49,17 +46,16 @@ class Engine:
         config, notes = fitted(config, profile)
         for note in notes:
             print(note)
-        self._target, self._check, self._profile = target, check, profile
+        self._check, self._profile = check, profile
         self._steps = 0
         self._last: EngineStep | None = None
         self._found: Divergence | None = None
-        target.build(config)
-        self._world = self._world_of(config)
+        self._session = Session(target, config, parts_of(config))
 
     def __getattr__(self, kind: str) -> Callable[..., None]:
-        if kind not in self.events:
+        if kind not in BY_NAME:
             raise AttributeError(kind)
-        return lambda **fields: self._play(self.events[kind](**fields))
+        return lambda **fields: self._play(BY_NAME[kind](**fields))
 
     def _play(self, event: Event) -> None:
         if self._found is not None:
@@ -68,29 +64,17 @@ class Engine:
             missing = self._profile.missing.get(event.kind, "there is no such event")
             raise TargetError(f"{event.kind} cannot be played: {missing}")
         index, self._steps = self._steps, self._steps + 1
-        self._world.now = index
-        self._last = step = self._step(index, event)
+        self._session.world.now = index
+        self._last = step = self._session.step(index, event)
         try:
-            if self._act(step) and self._check is not None:
+            if self._session.act(step) and self._check is not None:
                 self._found = self._check.run(step)
         except PASSED_ON:
             raise
         except BaseException as error:
             if _misfit(error):
                 raise TargetError(f"{event.kind} cannot be called ({type(error).__name__}: {error})") from error
-            self._found = self._failure(step, error)
-
-    def _world_of(self, config: Config) -> EngineWorld:
-        return EngineWorld(config)
-
-    def _step(self, index: int, event: Event) -> EngineStep:
-        return EngineStep(index, event, self._world, self._target)
-
-    def _act(self, step: EngineStep) -> bool:
-        return PLAYS[type(step.event)](step, step.event)
-
-    def _failure(self, step: EngineStep, error: BaseException) -> Divergence:
-        return crash(error, step.index, step.event)
+            self._found = self._session.failure(step, error)
 
     def verdict(self, kind: str, step: int, raised: str | None = None) -> int:
         """Print what was found.

@@ -1,0 +1,65 @@
+"""The plain value of each axis: prompts computed here, one token a step, without graphs, with a host tier or none."""
+
+from __future__ import annotations
+
+from ....models.situations import ENGINE_SITUATIONS
+from ...targets.base import Profile
+from ..part import Axis, Part
+from . import events as ee
+from .checks import admission, eviction, locks, owners, races, refusal, rows, structure, values
+from .situations import Noticer
+
+__all__ = ["HOST", "LOCAL_PREFILL", "PLAIN_DECODE", "REQUESTS"]
+
+_HOSTED = frozenset(
+    {
+        *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted", "host_short"),
+        *("offload_in_flight", "freed_beside_flight", "forward_over_flight", "load_back_before_verify"),
+    }
+)
+"""Situations that take a host tier."""
+
+
+def _reachable(situation: str, profile: Profile) -> bool:
+    if situation == "recovered_in_part" and "evict_window" not in profile.events:
+        return False
+    return profile.host or situation not in _HOSTED
+
+
+REQUESTS = Part(
+    Axis.REQUESTS,
+    "requests",
+    holds=lambda features, host: True,
+    events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Evict),
+    checks=(structure.CHECK, owners.CHECK, values.CHECK, rows.CHECK, locks.CHECK, refusal.CHECK, eviction.CHECK),
+)
+"""What every tape of whole requests has."""
+
+LOCAL_PREFILL = Part(
+    Axis.ADMISSION,
+    "local prefill",
+    holds=lambda features, host: "disagg" not in features,
+    events=(ee.Arrive, ee.Admit, ee.Prefill, ee.Checkpoint, ee.Flush),
+    checks=(admission.CHECK,),
+    situations=ENGINE_SITUATIONS,
+    reachable=_reachable,
+    observers=(Noticer,),
+)
+"""Prompts are computed where they are decoded."""
+
+PLAIN_DECODE = Part(
+    Axis.DECODING,
+    "plain",
+    holds=lambda features, host: "spec" not in features,
+    events=(ee.Decode,),
+)
+"""One token a step."""
+
+HOST = Part(
+    Axis.TIERS,
+    "host",
+    holds=lambda features, host: host,
+    events=(ee.TransferDone,),
+    checks=(races.CHECK,),
+)
+"""A host tier (HiCache)."""

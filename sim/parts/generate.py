@@ -1,0 +1,33 @@
+"""A tape out of choices, at either level and with any parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.choices import Choices
+from ..core.tape import Tape
+from ..targets.base import Profile
+from .allocator.generate import generate
+from .decode_node.generate import generate_disagg
+from .engine.generate import Author, generate_engine
+from .graphs.generate import GraphAuthor
+from .speculative.generate import generate_spec
+from .speculative.generate_graphs import SpecGraphAuthor
+
+__all__ = ["generate_tape"]
+
+_AUTHORS: dict[tuple[str, ...], type[Author]] = {("graphs",): GraphAuthor}
+"""Features -> the author of their tapes."""
+
+
+def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
+    """A tape for a target with these profiles, which are all of one level."""
+    if profiles[0].level != "engine":
+        return generate(choices, profiles)
+    if any({"disagg", "spec"} & set(profile.features) for profile in profiles):
+        profiles = [choices.pick(profiles)]
+    if "disagg" in profiles[0].features:
+        return generate_disagg(choices, profiles)
+    if "spec" in profiles[0].features:
+        return generate_spec(choices, profiles[0], SpecGraphAuthor if "graphs" in profiles[0].features else None)
+    return generate_engine(choices, profiles, _AUTHORS)

@@ -1,0 +1,99 @@
+"""A tape of whole requests under way: a world beside a target, made of the parts of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...models.config import Config
+from ...models.engine import EngineWorld
+from ..core.divergence import Divergence
+from ..core.event import Event
+from ..core.timeouts import PASSED_ON
+from .check import Check
+from .crash import crash
+from .engine.scene import scene
+from .engine.step import EngineStep
+from .part import Part
+
+__all__ = ["Session"]
+
+
+class Session:
+    """A target with an empty cache of this config, and the world that is compared with it.
+
+    Args:
+        target: what is driven; it implements the protocol of each part.
+        config: the cache to build.
+        parts: the parts of the config.
+    """
+
+    def __init__(self, target: Any, config: Config, parts: Sequence[Part]) -> None:
+        self._target = target
+        self._parts = parts
+        target.build(config)
+        self.world: EngineWorld = _own(parts, "world", _plain_world)(config, target)
+        self.checks = tuple(sorted({check for part in parts for check in part.checks}, key=lambda it: it.order))
+        self.events = {event.kind: event for part in parts for event in part.events}
+        self._step = _own(parts, "step", EngineStep)
+        self._observers = [make(self.world) for part in parts for make in part.observers]
+
+    def play(self, index: int, event: Event) -> tuple[EngineStep, Divergence | None]:
+        """Play an event, if it applies, and ask each check in turn."""
+        step = self.step(index, event)
+        for observer in self._observers:
+            observer.before(step)
+        try:
+            if not self.act(step):
+                step.effect = None
+                return step, None
+            for observer in self._observers:
+                observer.look(step)
+            for check in self.checks:
+                divergence = check.run(step)
+                if divergence is not None:
+                    return step, _with_scene(step, check, divergence)
+        except PASSED_ON:
+            raise
+        except BaseException as error:
+            return step, self.failure(step, error)
+        return step, None
+
+    def step(self, index: int, event: Event) -> EngineStep:
+        """The step of an event that is about to be played."""
+        step: EngineStep = self._step(index, event, self.world, self._target)
+        step.effect = event
+        return step
+
+    def act(self, step: EngineStep) -> bool:
+        """Play a step's event; False if it does not apply, as no event of a part does that the config lacks."""
+        known = self.events.get(step.event.kind)
+        return known is not None and known.play(step.event, step)
+
+    def failure(self, step: EngineStep, error: BaseException) -> Divergence:
+        """What an exception out of the target is."""
+        for part in self._parts:
+            found = part.failure(step, error) if part.failure is not None else None
+            if found is not None:
+                return found
+        return crash(error, step.index, step.event)
+
+
+def _own(parts: Sequence[Part], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes a world or a step: that of the last part that has its own, which knows those before it."""
+    makers = [getattr(part, name) for part in parts]
+    return next((make for make in reversed(makers) if make is not None), plain)
+
+
+def _plain_world(config: Config, target: Any) -> EngineWorld:
+    return EngineWorld(config)
+
+
+def _with_scene(step: EngineStep, check: Check, found: Divergence) -> Divergence:
+    """A divergence with the state for people; without if that is so broken that it cannot be looked at, which is no
+    other bug."""
+    try:
+        return replace(found, state=scene(step, check, found))
+    except Exception:
+        return found
