@@ -77,6 +77,8 @@ class DecodeWorld(EngineWorld):
         queues: stage -> requests there, in the order in which they came.
     """
 
+    request_type: type[DecodeRequest] = DecodeRequest
+
     def __init__(self, config: Config, rules: Rules, offers_tail: bool = True) -> None:
         super().__init__(config)
         self.accounts = Accounts(
@@ -105,7 +107,7 @@ class DecodeWorld(EngineWorld):
 
     def enqueue(self, number: int, tokens: Sequence[int], most: int) -> None:
         """A request waits for slots."""
-        request = DecodeRequest(list(tokens), len(tokens), most=most)
+        request = self.request_type(list(tokens), len(tokens), most=most)
         request.prefixes = self.tags.prefixes(tokens)
         self.requests[number] = request
         self.queues[Stage.QUEUED].append(number)
@@ -126,6 +128,10 @@ class DecodeWorld(EngineWorld):
         request.full, request.swa = full, swa
         self.move(number, Stage.TRANSFERRING)
 
+    def resumed(self, number: int) -> None:
+        """A retracted request has fresh slots and its KV back."""
+        self.move(number, Stage.WAITING)
+
     def arrived(self, number: int, token: int) -> None:
         """A request's prompt has KV, and its first output token is known."""
         self.job(number).computed = self.job(number).prompt
@@ -143,6 +149,10 @@ class DecodeWorld(EngineWorld):
 
     def may_evict_window(self, number: int) -> bool:
         """Whether a scheduler may evict a request's window now."""
+        return self.stage(number) is Stage.RUNNING
+
+    def may_retract(self, number: int) -> bool:
+        """Whether a scheduler may retract a request now."""
         return self.stage(number) is Stage.RUNNING
 
     def may_finish(self, number: int) -> bool:

@@ -10,6 +10,7 @@ __all__ = [
     "ENGINE_SITUATIONS",
     "GRAPH_SITUATIONS",
     "SITUATIONS",
+    "SPEC_NODE_SITUATIONS",
     "SPEC_SITUATIONS",
     "Witness",
 ]
@@ -156,6 +157,17 @@ DISAGG_SITUATIONS: dict[str, str] = {
     "aborted_retracted": "a request was aborted on the CPU",
 }
 """The same for disaggregated decode."""
+
+
+SPEC_NODE_SITUATIONS: dict[str, str] = {
+    "speculated_after_transfer": "a request whose prompt came from a sender speculated",
+    "speculated_after_resume": "a request that was retracted and resumed speculated again",
+    "tail_speculated": "a request with SWA slots for the tail of its prompt only speculated",
+    "surplus_at_retract": "a request was retracted while it held slots ahead of what was committed",
+    "admitted_beside_surplus": "a request was admitted while another held slots ahead of what was committed",
+    "paired_with_prefix": "a request was admitted behind a prefix that the tree keeps by pairs of tokens",
+}
+"""The same for speculative decode on a decode node."""
 
 
 class Witness:

@@ -6,16 +6,24 @@ from collections.abc import Iterator
 
 from ...models.config import Config
 from ..targets.base import Profile
+from .check import Check
 from .decode_node.part import DECODE_NODE
 from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
 from .part import Part
+from .spec_node.part import SPEC_NODE
 from .speculative.part import SPECULATIVE
 
-__all__ = ["PARTS", "parts_of", "parts_of_profile", "simpler_configs"]
+__all__ = ["ENGINE_CHECKS", "PARTS", "parts_of", "parts_of_profile", "simpler_configs"]
 
-PARTS: tuple[Part, ...] = (REQUESTS, LOCAL_PREFILL, PLAIN_DECODE, HOST, GRAPHS, SPECULATIVE, DECODE_NODE)
+PARTS: tuple[Part, ...] = (REQUESTS, LOCAL_PREFILL, PLAIN_DECODE, HOST, GRAPHS, SPECULATIVE, DECODE_NODE, SPEC_NODE)
 """Every part; one that extends another's world or step comes after it."""
+
+
+ENGINE_CHECKS: tuple[Check, ...] = tuple(
+    sorted({check for part in PARTS for check in part.checks}, key=lambda check: check.order)
+)
+"""Every check of whole requests, in the order in which they are asked."""
 
 
 def parts_of(config: Config) -> tuple[Part, ...]:

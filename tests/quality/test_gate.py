@@ -19,11 +19,9 @@ from staleloc.sim.matrix.hunt import scope_of
 from staleloc.sim.parts.allocator.checks import CHECKS
 from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.alphabet import ALPHABET
-from staleloc.sim.parts.decode_node.checks import DISAGG_CHECKS
 from staleloc.sim.parts.decode_node.events import DISAGG_EVENTS
-from staleloc.sim.parts.engine.checks import ENGINE_CHECKS
 from staleloc.sim.parts.engine.events import ENGINE_EVENTS
-from staleloc.sim.parts.speculative.checks import SPEC_CHECKS
+from staleloc.sim.parts.registry import ENGINE_CHECKS
 from staleloc.sim.parts.speculative.events import SPEC_EVENTS
 from staleloc.sim.tapes.scenarios import scenarios
 from staleloc.sim.targets.mutants import MUTANTS
@@ -79,9 +77,7 @@ EXEMPT: dict[str, str] = {
 def items() -> Iterator[str]:
     """Everything that must be covered, by kind and name, from the registries."""
     yield from (f"event {event.kind}" for event in ALPHABET)
-    yield from (
-        f"check {check.name}" for check in dict.fromkeys((*CHECKS, *ENGINE_CHECKS, *DISAGG_CHECKS, *SPEC_CHECKS))
-    )
+    yield from (f"check {check.name}" for check in dict.fromkeys((*CHECKS, *ENGINE_CHECKS)))
     yield from (f"mutant {name}" for name in MUTANTS)
     for owner, calls in (("allocator", ALLOCATOR), ("hybrid pool", HYBRID), ("dsv4 pool", DSV4)):
         yield from (f"call of the {owner}: {call.method}" for call in calls)

@@ -12,7 +12,7 @@ import torch
 
 from staleloc.models.config import Config
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Decode, Evict, Prefill
 from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.engine_batch import hold

@@ -86,10 +86,10 @@ class Transfer(EngineEvent):
         last = request.received == len(request.full)
         for layer, swa in enumerate(step.world.swa_layers):
             if not swa:
-                _send(step, self.request, layer, request.cached, request.full, first, request.received)
+                _send(step, self, layer, request.cached, request.full, first, request.received)
             elif last:
                 start = step.world.accounts.sent_from(request.prompt, request.cached, len(request.swa))
-                _send(step, self.request, layer, start, request.swa, 0, len(request.swa))
+                _send(step, self, layer, start, request.swa, 0, len(request.swa))
         if last:
             step.node.arrived(self.request, self.token)
             step.world.arrived(self.request, self.token)
@@ -128,7 +128,7 @@ class Retract(EngineEvent):
     request: int
 
     def play(self, step: DisaggStep) -> bool:
-        if step.world.stage(self.request) is not Stage.RUNNING:
+        if not step.world.may_retract(self.request):
             return False
         step.before = Before.of(step.node)
         world, config, request = step.world, step.world.config, step.world.job(self.request)
@@ -156,7 +156,7 @@ class Resume(EngineEvent):
         step.queue = tuple(step.world.queues[Stage.RETRACTED])
         step.resumed = step.node.resume()
         for number in step.resumed:
-            step.world.move(number, Stage.WAITING)
+            step.world.resumed(number)
         return True
 
 
@@ -177,13 +177,17 @@ class DraftSlots(EngineEvent):
         return True
 
 
-def _send(step: DisaggStep, number: int, layer: int, start: int, pages: tuple[int, ...], first: int, stop: int) -> None:
+def _send(
+    step: DisaggStep, event: Transfer, layer: int, start: int, pages: tuple[int, ...], first: int, stop: int
+) -> None:
     """The sender writes pages `first` to `stop` of those it was told, which hold the tokens from `start` on."""
-    size, prompt = step.world.config.page_size, step.world.job(number).prompt
+    number, size = event.request, step.world.config.page_size
+    prompt = step.world.job(number).prompt
     begin = start + first * size
     end = min(start + stop * size, prompt)
     slots = [page * size + offset for page in pages[first:stop] for offset in range(size)][: end - begin]
     step.node.receive(layer, slots, step.world.row_tags(number, begin, end, layer))
+    step.sent(event, layer, slots, begin, end)
 
 
 DISAGG_EVENTS: tuple[type[EngineEvent], ...] = (Enqueue, Preallocate, Transfer, Start, Retract, Resume, DraftSlots)

@@ -21,7 +21,7 @@ from . import events as de
 from .configs import draw_config, is_roomy, tail_fits
 from .openings import short_resume
 
-__all__ = ["generate_disagg"]
+__all__ = ["NodeAuthor", "generate_disagg"]
 
 _WEIGHTS: dict[str, int] = {
     de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
@@ -50,12 +50,12 @@ def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     profile = choices.pick(profiles)
     config = draw_config(choices, profile)
     length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
-    author = _Author(choices, config, drafts=de.DraftSlots.kind in profile.events)
+    author = NodeAuthor(choices, config, drafts=de.DraftSlots.kind in profile.events)
     opening = short_resume(choices, config) if choices.chance(5) else []
     return Tape(config, (*opening, *(author.event() for _ in range(length - len(opening)))))
 
 
-class _Author:
+class NodeAuthor:
     """Writes the next event: mostly the next step of some request, sometimes something else.
 
     Few requests are too long for their share of the pools: one that waits for ever keeps all others waiting. Too long
@@ -265,13 +265,13 @@ class _Author:
         return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
 
 
-_WRITE: dict[str, Callable[[_Author], Event]] = {kind: getattr(_Author, kind) for kind in _WEIGHTS}
+_WRITE: dict[str, Callable[[NodeAuthor], Event]] = {kind: getattr(NodeAuthor, kind) for kind in _WEIGHTS}
 """Event kind -> how the author writes one."""
 
-_NEXT: dict[_Belief, Callable[[_Author], Event]] = {
-    _Belief.QUEUED: _Author.preallocate,
-    _Belief.SENT: _Author.transfer,
-    _Belief.ARRIVED: _Author.start,
-    _Belief.RETRACTED: _Author.resume,
+_NEXT: dict[_Belief, Callable[[NodeAuthor], Event]] = {
+    _Belief.QUEUED: NodeAuthor.preallocate,
+    _Belief.SENT: NodeAuthor.transfer,
+    _Belief.ARRIVED: NodeAuthor.start,
+    _Belief.RETRACTED: NodeAuthor.resume,
 }
 """How far a request has come -> what takes it on."""

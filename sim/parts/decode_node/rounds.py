@@ -107,7 +107,7 @@ def _in_the_tree(step: DisaggStep, job: DecodeRequest) -> tuple[int, Tokens]:
     """
     accounts, config = step.world.accounts, step.world.config
     most = job.prompt - (accounts.tail(job.prompt) if accounts.rules.tail_after_prefix else 1)
-    found, path = found_whole(step.placed, job.tokens[:most], config.page_size)
+    found, path = found_whole(step.keyed, step.keys(job, most), config.page_size)
     views = {node.node: node for node in step.tree}
     full = sum(count for node, count in path if views[node.node].full_locks <= 0)
     return found, Tokens(full, sum(count for node, count in path if views[node.node].swa_locks <= 0))

@@ -16,7 +16,7 @@ from ...targets.disagg import DisaggTarget, Preallocated, Queues
 from ...targets.engine import Copying, EngineTarget, NodeView, RequestView
 from ..engine.step import EngineStep
 
-__all__ = ["Before", "DisaggStep", "locks_seen", "room_of", "step_of"]
+__all__ = ["Before", "DisaggStep", "locks_seen", "room_of", "step_of", "without_host"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,9 @@ class DisaggStep(EngineStep):
                 return f", which request {number} resumed without"
         return ""
 
+    def sent(self, event: Any, layer: int, slots: list[int], start: int, stop: int) -> None:
+        """The sender wrote the KV of a span of a prompt at a layer; `event` is the `Transfer`."""
+
     @property
     def has_tree(self) -> bool:
         """Whether the node keeps a prefix tree."""
@@ -90,6 +93,10 @@ class DisaggStep(EngineStep):
     def remember(self) -> None:
         """Keep the raw state as it is now."""
         self.before = Before.of(self.node)
+
+    def keys(self, request: DecodeRequest, tokens: int) -> list[int]:
+        """The keys of the tree that the first `tokens` tokens of a prompt have."""
+        return request.tokens[:tokens]
 
     @property
     def rules(self) -> object:
@@ -105,13 +112,14 @@ class DisaggStep(EngineStep):
 
     @cached_property
     def copying(self) -> list[Copying]:
-        """A decode node here has no host tier."""
-        return []
+        """The queued transfers; none without a host tier."""
+        return self.target.in_flight() if self.world.config.host_full_size else []
 
     @cached_property
     def host_contents(self) -> list[Rows]:
-        """A decode node here has no host tier."""
-        return []
+        """Raw rows of every layer's host slots; none without a host tier."""
+        layers = range(len(self.world.config.layers)) if self.world.config.host_full_size else ()
+        return [self.target.raw_host_contents(layer) for layer in layers]
 
 
 def locks_seen(tree: Sequence[NodeView]) -> bool:
@@ -132,7 +140,7 @@ def room_of(config: Config, free: FreeSlots, tree: Sequence[NodeView]) -> Room:
 
 
 class _WithoutHost:
-    """A decode node as the engine's checks look at it: no transfer between device and host is ever queued."""
+    """A decode node without a host tier: no transfer between device and host is ever queued."""
 
     def __init__(self, node: DisaggTarget) -> None:
         self._node = node
@@ -147,4 +155,9 @@ class _WithoutHost:
 
 def step_of(index: int, event: Event, world: DecodeWorld, node: DisaggTarget) -> DisaggStep:
     """The step of an event that is about to be played."""
-    return DisaggStep(index, event, world, cast(EngineTarget, _WithoutHost(node)), node=node)
+    return DisaggStep(index, event, world, cast(EngineTarget, without_host(world.config, node)), node=node)
+
+
+def without_host(config: Config, node: Any) -> Any:
+    """A decode node as the checks of the engine level look at it: without a host tier, no transfer is ever queued."""
+    return node if config.host_full_size else _WithoutHost(node)

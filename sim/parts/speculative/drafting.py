@@ -22,7 +22,7 @@ def extend_draft(step: SpecStep, numbers: list[int]) -> None:
     for layer in range(len(world.config.layers)):
         for number, start, stop in spans:
             first = max(0, start + 1 + world.config.bigram - world.config.window) if world.swa_layers[layer] else 0
-            first = max(first, step.undrafted(rows[number]))
+            first = max(first, step.undrafted(number, rows[number]))
             found = engine.read_draft(list(rows[number].row[first:stop]), layer)
             wanted = world.draft_tags(number, first, stop, layer)
             step.seen.append(Seen(f"the draft's extend of request {number}", layer, found, wanted))

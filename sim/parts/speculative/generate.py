@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from ....models.config import FULL, SWA, WRITE_POLICIES, Config
@@ -16,7 +17,7 @@ from ..engine.forwards import MAX_TOKENS
 from ..engine.generate import Author, host_pages
 from . import events as se
 
-__all__ = ["SpecAuthor", "generate_spec"]
+__all__ = ["SpecAuthor", "Speculating", "generate_spec", "step_pages"]
 
 
 def generate_spec(choices: Choices, profile: Profile, author_of: type[SpecAuthor] | None = None) -> Tape:
@@ -64,19 +65,61 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
 
 def _draw_pages(choices: Choices, shape: Config) -> tuple[int, int]:
     """Pages of both pools: for one to three requests in the middle of a step, and a little more."""
-    step = _step_pages(shape)
+    step = step_pages(shape)
     requests = choices.pick((1, 2, 3) if shape.page_size < 16 else (1, 2))
     more = choices.pick((2, 4, 8) if shape.page_size > 1 else (8, 16, 24))
     full = step * requests + more
     return full, max(min(full, step + 3), full - choices.pick((0, more // 2, more)))
 
 
-def _step_pages(config: Config) -> int:
+def step_pages(config: Config) -> int:
     """Pages that a request in the middle of a step has beyond its computed tokens, at most."""
     return config.pages(alloc_len(config) * (2 if config.spec_ahead else 1)) + 1
 
 
-class SpecAuthor(Author):
+class Speculating:
+    """Writes steps of speculative decode, with the habits of a tape.
+
+    A step may go on soon or late (`pace`), may be committed only after the next one was prepared (`lag`), and accepts
+    little or much (`luck`). In some tapes all requests go on `together` and accept the same.
+    """
+
+    choices: Choices
+    token: Callable[[], int]
+
+    def draw_steps(self, config: Config) -> None:
+        """Draw the habits."""
+        self.nodes = config.spec_draft_tokens
+        self.v2 = config.spec_ahead
+        self.pace = self.choices.pick((30, 60, 90))
+        self.lag = self.choices.pick((0, 50, 100)) if self.v2 else 0
+        self.luck = self.choices.pick((20, 50, 80))
+        self.together = self.choices.chance(25)
+        self.under_way: deque[Event] = deque()
+        self.uncommitted: tuple[int, ...] = ()
+
+    def begin(self, requests: tuple[int, ...]) -> None:
+        """A step of these requests; the commit of the last one may be part of it."""
+        tokens = tuple(self.token() for _ in range(self.nodes))
+        parents = tuple(self.choices.integer(0, node) for node in range(self.nodes - 1))
+        accepted = (self.node(),) if self.together else tuple(self.node() for _ in requests)
+        steps: list[Event] = [se.DraftTree(requests, tokens, parents), se.TargetVerify(requests, accepted)]
+        if self.v2:
+            steps.insert(0, se.PrepareDecode(requests))
+            if self.uncommitted:
+                steps.insert(self.choices.integer(1, 3), se.Commit(self.uncommitted))
+            self.uncommitted = requests
+            if not self.choices.chance(self.lag):
+                steps.append(se.Commit(requests))
+                self.uncommitted = ()
+        self.under_way.extend(steps)
+
+    def node(self) -> int:
+        """A node at which an accepted path ends; node 0 often, and the last one."""
+        return self.choices.integer(0, self.nodes - 1) if self.choices.chance(self.luck) else 0
+
+
+class SpecAuthor(Speculating, Author):
     """Writes what any author does, and a step of speculative decode for each decode step.
 
     Other requests' events come between the events of a step, as the tape's habits have it: how soon a step goes on
@@ -88,18 +131,11 @@ class SpecAuthor(Author):
         super().__init__(choices, config)
         if self.size >= 16:
             self.most = MAX_TOKENS * 3 // 4
-        self.requests = min(self.requests, max(1, config.full_pages // (_step_pages(config) + 2)) + 1)
-        self.nodes = config.spec_draft_tokens
-        self.v2 = config.spec_ahead
+        self.requests = min(self.requests, max(1, config.full_pages // (step_pages(config) + 2)) + 1)
         self.kinds = [kind for kind in self.kinds if kind in (*events, ee.Decode.kind)] or [ee.Decode.kind]
-        self.pace = choices.pick((30, 60, 90))
-        self.lag = choices.pick((0, 50, 100)) if self.v2 else 0
-        self.luck = choices.pick((20, 50, 80))
-        self.together = choices.chance(25)
+        self.draw_steps(config)
         self.pairs = choices.pick((0, 0, 2))
         self.window = config.window
-        self.under_way: deque[Event] = deque()
-        self.uncommitted: tuple[int, ...] = ()
 
     def event(self) -> Event:
         """The next event."""
@@ -157,23 +193,3 @@ class SpecAuthor(Author):
         """Whether the author believes that a request decodes."""
         draft = self.drafts.get(number)
         return draft is not None and draft.computed >= len(draft.tokens) and not draft.unsaved
-
-    def begin(self, requests: tuple[int, ...]) -> None:
-        """A step of these requests; the commit of the last one may be part of it."""
-        tokens = tuple(self.token() for _ in range(self.nodes))
-        parents = tuple(self.choices.integer(0, node) for node in range(self.nodes - 1))
-        accepted = (self.node(),) if self.together else tuple(self.node() for _ in requests)
-        steps: list[Event] = [se.DraftTree(requests, tokens, parents), se.TargetVerify(requests, accepted)]
-        if self.v2:
-            steps.insert(0, se.PrepareDecode(requests))
-            if self.uncommitted:
-                steps.insert(self.choices.integer(1, 3), se.Commit(self.uncommitted))
-            self.uncommitted = requests
-            if not self.choices.chance(self.lag):
-                steps.append(se.Commit(requests))
-                self.uncommitted = ()
-        self.under_way.extend(steps)
-
-    def node(self) -> int:
-        """A node at which an accepted path ends; node 0 often, and the last one."""
-        return self.choices.integer(0, self.nodes - 1) if self.choices.chance(self.luck) else 0

@@ -70,10 +70,15 @@ class SpecStep(EngineStep):
         """The first `count` keys of a request."""
         return self.world.keys(number, count)
 
-    def undrafted(self, view: RequestView) -> int:
+    def undrafted(self, number: int, view: RequestView) -> int:
         """How many of a request's first tokens the draft may have no KV of: with a host tier those of the tree, for
         what comes back from the host comes without the draft's rows."""
         return view.shared if self.world.config.host_full_size else 0
+
+    @property
+    def draft_in_tree(self) -> bool:
+        """Whether the draft has KV of all that the tree holds on the device."""
+        return not self.world.config.host_full_size
 
     @cached_property
     def draft_contents(self) -> list[Rows]:

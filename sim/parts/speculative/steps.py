@@ -35,7 +35,9 @@ def prepare(step: SpecStep, numbers: list[int]) -> bool:
     """Slots for a step; False if there were none."""
     world = step.world
     judged = judges(step)
-    if not step.engine.prepare_decode(numbers):
+    prepared = step.engine.prepare_decode(numbers)
+    world.merged()
+    if not prepared:
         goal = world.goal if world.config.spec_ahead else world.draft_end
         refuse(step, [Written(it, world.speculating(it).allocated, goal(it)) for it in numbers], judged)
         return False

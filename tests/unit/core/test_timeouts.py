@@ -15,7 +15,7 @@ from staleloc.sim.core.tape import Tape
 from staleloc.sim.core.timeouts import Stuck, patience
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import Alloc
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Arrive, Evict
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.scope import Scope

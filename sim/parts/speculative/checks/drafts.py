@@ -26,7 +26,7 @@ def _requests(step: SpecStep) -> Divergence | None:
         request = world.speculating(number)
         for layer, swa in enumerate(world.swa_layers):
             start = request.window(world.config.window)[0] if swa else 0
-            start = max(start, step.undrafted(view))
+            start = max(start, step.undrafted(number, view))
             stop = max(start, request.drafted)
             tags = world.draft_tags(number, start, stop, layer)
             found = _wrong(step, layer, view.row[start:stop], tags, f"token {{}} of request {number}", start)
@@ -37,7 +37,7 @@ def _requests(step: SpecStep) -> Divergence | None:
 
 def _nodes(step: SpecStep) -> Divergence | None:
     world, bigram = step.world, step.world.config.bigram
-    if world.config.host_full_size:
+    if not step.draft_in_tree:
         return None
     for node, item in zip(step.tree, step.placed, strict=True):
         if node.full is None:

@@ -12,8 +12,8 @@ from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
-from staleloc.sim.parts.decode_node.drive import drive_disagg
 from staleloc.sim.parts.decode_node.events import Enqueue, Preallocate, Resume, Retract, Start, Transfer
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Decode
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
@@ -36,7 +36,7 @@ Run = Callable[[str], tuple[int, str, str]]
 
 def finding(mutant: str) -> Finding:
     tape = Tape(CONFIG, CASES[mutant][1])
-    divergence = drive_disagg(tape, load_builtin(MUTANTS[mutant])).divergence  # type: ignore[arg-type]
+    divergence = drive_engine(tape, load_builtin(MUTANTS[mutant])).divergence  # type: ignore[arg-type]
     assert divergence is not None
     scope = Scope("engine", ("disagg",))
     return Finding(Origin("builtin", mutant=mutant, seed=0, index=0, scope=scope), tape, divergence)

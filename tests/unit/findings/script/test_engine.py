@@ -16,10 +16,11 @@ from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
+from staleloc.sim.parts.by_hand import Engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine import events as ee
-from staleloc.sim.parts.engine.by_hand import Engine
-from staleloc.sim.parts.engine.checks import ENGINE_CHECKS, locks
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.engine.checks import locks
+from staleloc.sim.parts.registry import ENGINE_CHECKS
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine

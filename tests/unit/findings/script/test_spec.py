@@ -12,8 +12,8 @@ from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Finish, Prefill
-from staleloc.sim.parts.speculative.drive import drive_spec
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
@@ -41,7 +41,7 @@ Run = Callable[[str], tuple[int, str, str]]
 
 def finding(mutant: str) -> Finding:
     tape = Tape(CONFIG, CASES[mutant][1])
-    divergence = drive_spec(tape, load_builtin(MUTANTS[mutant])).divergence  # type: ignore[arg-type]
+    divergence = drive_engine(tape, load_builtin(MUTANTS[mutant])).divergence  # type: ignore[arg-type]
     assert divergence is not None
     scope = Scope("engine", ("spec",))
     return Finding(Origin("builtin", mutant=mutant, seed=0, index=0, scope=scope), tape, divergence)

@@ -10,10 +10,9 @@ import pytest
 from staleloc.models.config import Config
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.decode_node.checks import DISAGG_CHECKS
-from staleloc.sim.parts.decode_node.drive import drive_disagg
 from staleloc.sim.parts.decode_node.events import Enqueue, Preallocate, Resume, Retract, Start, Transfer
-from staleloc.sim.parts.engine.checks import ENGINE_CHECKS
+from staleloc.sim.parts.decode_node.part import DECODE_NODE
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Abort, Decode, EvictWindow, Finish
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.builtin.decode_jobs import Job
@@ -324,7 +323,7 @@ def tape(case: Case) -> Tape:
 @pytest.mark.parametrize(("check", "case"), EACH)
 def test_a_misbehaving_node_fires_its_check(check: str, case: Case) -> None:
     """The class, the check and the fact are those of the misbehaviour, at the event at which it happened."""
-    divergence = drive_disagg(tape(case), case.target()).divergence
+    divergence = drive_engine(tape(case), case.target()).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.check) == (case.kind, check), divergence.what
     assert case.what in divergence.what
@@ -334,19 +333,19 @@ def test_a_misbehaving_node_fires_its_check(check: str, case: Case) -> None:
 @pytest.mark.parametrize(("check", "case"), EACH)
 def test_no_check_fires_on_correct_code(check: str, case: Case) -> None:
     """The same tape on the node as it is."""
-    assert drive_disagg(tape(case), BuiltinEngine()).divergence is None
+    assert drive_engine(tape(case), BuiltinEngine()).divergence is None
 
 
 def test_a_node_whose_batches_join_at_once_is_right() -> None:
     """It is asked what it would leave beside the batch, and counts it."""
     events = (*RUNNING[:4], Enqueue(1, (1,) * 8, 1), Preallocate(), Transfer(1, 96, 1), Start(), Decode((0, 1), 1))
     for reserved in (0, 1, 8):
-        assert drive_disagg(Tape(replace(CONFIG, reserved_decode=reserved), events), JoinsAtOnce()).divergence is None
+        assert drive_engine(Tape(replace(CONFIG, reserved_decode=reserved), events), JoinsAtOnce()).divergence is None
 
 
 def test_every_check_fires_here_or_at_the_engine_level() -> None:
     """A check that nothing fires could be dropped unseen."""
-    own = [check.name for check in DISAGG_CHECKS if check not in ENGINE_CHECKS]
+    own = [check.name for check in DECODE_NODE.checks]
     assert sorted(own) == sorted(CASES)
 
 
@@ -358,7 +357,7 @@ def test_a_budget_says_what_it_is_made_of() -> None:
             full, swa = super().raw_budgets(resuming)
             return full, swa if resuming else swa + 8 * len(self._jobs.retracted)
 
-    divergence = drive_disagg(Tape(CONFIG, RETRACTED), ForgetsRetracted()).divergence
+    divergence = drive_engine(Tape(CONFIG, RETRACTED), ForgetsRetracted()).divergence
     assert divergence is not None
     assert divergence.what == "the SWA budget of a round of preallocation is 16, expected 8"
     assert divergence.sentence == (
@@ -369,7 +368,7 @@ def test_a_budget_says_what_it_is_made_of() -> None:
 
 def test_a_count_says_by_which_rules_it_was_made() -> None:
     """They are read off a release's code, and who reads the report must be able to see one that was misread."""
-    divergence = drive_disagg(Tape(CONFIG, PLACED), AdmitsNone()).divergence
+    divergence = drive_engine(Tape(CONFIG, PLACED), AdmitsNone()).divergence
     assert divergence is not None
     said = " ".join(line.strip() for line in divergence.state)
     assert "counted by whole_pages, swa_evictable," in said
@@ -378,7 +377,7 @@ def test_a_count_says_by_which_rules_it_was_made() -> None:
 
 def test_how_a_copy_keeps_its_mask_is_its_own_business() -> None:
     """A mask that is saved and read upside down restores the same rows."""
-    assert drive_disagg(Tape(CONFIG, RESUMED), KeepsTheMaskUpsideDown()).divergence is None
+    assert drive_engine(Tape(CONFIG, RESUMED), KeepsTheMaskUpsideDown()).divergence is None
 
 
 def test_what_a_hole_holds_is_nobodys() -> None:
@@ -390,14 +389,14 @@ def test_what_a_hole_holds_is_nobodys() -> None:
 
     again = (Start(), Decode((0,), 1), Retract(0), Resume())
     events = (*RUNNING, Decode((0,), 1), EvictWindow(0), Retract(0), Resume(), *again, *again)
-    verdict = drive_disagg(Tape(replace(CONFIG, page_size=1, swa_size=32), events), KeepsHoles())
+    verdict = drive_engine(Tape(replace(CONFIG, page_size=1, swa_size=32), events), KeepsHoles())
     assert verdict.divergence is None
     assert verdict.seen["hole_outside_window"]
 
 
 def test_a_copy_that_leaves_rows_out_is_told_by_its_mask() -> None:
     """The mask is a hint at the cause, and the report says how to read it."""
-    divergence = drive_disagg(Tape(CONFIG, RESUMED), CopiesNoWindow()).divergence
+    divergence = drive_engine(Tape(CONFIG, RESUMED), CopiesNoWindow()).divergence
     assert divergence is not None
     assert divergence.sentence == (
         "the copy's mask is ........xxx, and ....xxxxxxx was mapped (x: the token has an SWA row)"

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from staleloc.models.situations import DISAGG_SITUATIONS
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.decode_node.drive import drive_disagg
 from staleloc.sim.parts.decode_node.generate import generate_disagg
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.targets.builtin import BuiltinEngine
 
@@ -29,7 +29,7 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few hundred tapes, and it counts no others."""
     counted: Counter[str] = Counter()
     for index in range(120):
-        counted.update(drive_disagg(generate_disagg(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
+        counted.update(drive_engine(generate_disagg(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
     assert set(counted) | RARE == set(DISAGG_SITUATIONS)
 
 

@@ -17,10 +17,10 @@ from staleloc.models.engine import EngineWorld
 from staleloc.sim.core.divergence import LocRow
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator.events import Clear
-from staleloc.sim.parts.engine.checks import ENGINE_CHECKS
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.step import EngineStep
 from staleloc.sim.parts.legality import find_violation
+from staleloc.sim.parts.registry import parts_of
 from staleloc.sim.tapes.codec import load
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
@@ -83,7 +83,11 @@ def test_every_class_of_every_check_is_shown() -> None:
         assert kind not in shown[check]
         shown[check].add(kind)
     assert shown == RULES
-    assert set(RULES) == {check.name for check in ENGINE_CHECKS}
+    assert set(RULES) == {
+        check.name
+        for part in parts_of(Config(level="engine", features=("graphs",), host_full_size=1, host_swa_size=1))
+        for check in part.checks
+    }
 
 
 def test_a_stale_answer_says_which_event_changed_the_mapping_from_it() -> None:

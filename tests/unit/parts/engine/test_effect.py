@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staleloc.models.config import Config
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import (
     Abort,
     Admit,

@@ -8,7 +8,7 @@ import pytest
 
 from staleloc.models.config import Config
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Evict, Finish, Prefill
 from staleloc.sim.targets.builtin import BuiltinEngine
 

@@ -13,7 +13,7 @@ from staleloc.models.config import Config
 from staleloc.models.radix import place, wanted_locks
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import (
     Admit,
     Arrive,

@@ -10,8 +10,8 @@ from staleloc.models.config import Config
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine import drive
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts import session
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Abort, Admit, Arrive, Checkpoint, Evict, Prefill
 from staleloc.sim.parts.engine.scene import MAX_LINES
 from staleloc.sim.run.wire import divergence_from_json, divergence_to_json
@@ -101,5 +101,5 @@ def test_a_state_that_cannot_be_looked_at_is_no_crash(monkeypatch: pytest.Monkey
     def broken(*_: object) -> None:
         raise LookupError("no such node")
 
-    monkeypatch.setattr(drive, "scene", broken)
+    monkeypatch.setattr(session, "scene", broken)
     assert lines(*serve(0, (1,) * 4), page=1) == ()

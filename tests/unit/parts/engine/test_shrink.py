@@ -11,7 +11,7 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.core.verdict import Verdict
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import (
     Abort,
     Admit,

@@ -12,7 +12,7 @@ from staleloc.models.situations import ENGINE_SITUATIONS
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine.drive import drive_engine
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import (
     Abort,
     Admit,

@@ -8,7 +8,7 @@ import pytest
 
 from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
-from staleloc.sim.parts.check import EngineCheck
+from staleloc.sim.parts.check import Check
 from staleloc.sim.parts.engine.checks import (
     admission,
     eviction,
@@ -98,7 +98,7 @@ def state(config: Config, still: Still) -> EngineStep:
     return EngineStep(0, Evict(0, 1), world, still)
 
 
-def says(check: EngineCheck, step: EngineStep) -> str | None:
+def says(check: Check, step: EngineStep) -> str | None:
     """Class and fact, or None."""
     found = check.run(step)
     return None if found is None else f"{found.kind}: {found.what}"

@@ -14,12 +14,10 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.explain import fact, sentence
-from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.drive import drive_engine, play_tape
 from staleloc.sim.parts.engine import events as ee
-from staleloc.sim.parts.engine.drive import drive_engine
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.graphs.events import Capture, Draft, Replay, ReplayChunk, Verify
-from staleloc.sim.parts.graphs.simplify import GRAPH_SIMPLER
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.tapes.codec import dumps, loads
 from staleloc.sim.targets.builtin import BuiltinEngine
@@ -168,7 +166,7 @@ def test_events_survive_a_tape_file() -> None:
 )  # fmt: skip
 def test_simpler_events_ask_for_less(event: Event) -> None:
     """Each is another event of its kind, and none is listed twice."""
-    simpler = list(GRAPH_SIMPLER[type(event)](event))
+    simpler = list(event.simpler())
     assert simpler
     assert event not in simpler
     assert len(set(simpler)) == len(simpler)

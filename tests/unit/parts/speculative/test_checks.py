@@ -10,11 +10,10 @@ import pytest
 from staleloc.models.config import Config
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.engine.checks import ENGINE_CHECKS
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Finish, Prefill
-from staleloc.sim.parts.speculative.checks import SPEC_CHECKS
-from staleloc.sim.parts.speculative.drive import drive_spec
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
+from staleloc.sim.parts.speculative.part import SPECULATIVE
 from staleloc.sim.targets.base import Rows
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.engine import Admission, RequestView
@@ -164,7 +163,7 @@ def tape(case: Case) -> Tape:
 @pytest.mark.parametrize(("check", "case"), EACH)
 def test_a_misbehaving_target_fires_its_check(check: str, case: Case) -> None:
     """The class, the check and the fact are those of the misbehaviour, at the event at which it happened."""
-    divergence = drive_spec(tape(case), case.target()).divergence
+    divergence = drive_engine(tape(case), case.target()).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.check) == (case.kind, check), divergence.what
     assert case.what in divergence.what
@@ -174,12 +173,12 @@ def test_a_misbehaving_target_fires_its_check(check: str, case: Case) -> None:
 @pytest.mark.parametrize(("check", "case"), EACH)
 def test_no_check_fires_on_correct_code(check: str, case: Case) -> None:
     """The same tape on the target as it is."""
-    verdict = drive_spec(tape(case), BuiltinEngine())
+    verdict = drive_engine(tape(case), BuiltinEngine())
     assert verdict.divergence is None
     assert verdict.skipped == 0
 
 
 def test_every_check_fires_here_or_at_the_engine_level() -> None:
     """A check that nothing fires could be dropped unseen."""
-    own = [check.name for check in SPEC_CHECKS if check not in ENGINE_CHECKS]
+    own = [check.name for check in SPECULATIVE.checks]
     assert sorted(own) == sorted(CASES)

@@ -11,8 +11,8 @@ from staleloc.models.config import Config
 from staleloc.models.situations import ENGINE_SITUATIONS, SPEC_SITUATIONS
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.event import Event
+from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.situations import possible
-from staleloc.sim.parts.speculative.drive import drive_spec
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
 from staleloc.sim.parts.speculative.generate import generate_spec
 from staleloc.sim.tapes.simplify import cost, simpler_configs, simpler_events
@@ -33,7 +33,7 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few dozen tapes."""
     counted: Counter[str] = Counter()
     for index in range(60):
-        counted.update(drive_spec(generate_spec(seeded(3, index), PROFILE), BuiltinEngine()).seen)
+        counted.update(drive_engine(generate_spec(seeded(3, index), PROFILE), BuiltinEngine()).seen)
     assert set(SPEC_SITUATIONS) - RARE <= set(counted)
     assert set(counted) <= set(possible([PROFILE]))
 

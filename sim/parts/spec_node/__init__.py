@@ -1,0 +1,1 @@
+"""Speculative decode on a decode node: what two parts need to combine."""

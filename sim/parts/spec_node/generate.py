@@ -1,0 +1,78 @@
+"""Tapes of speculative decode on a decode node out of choices."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from ....models.config import Config
+from ...core.choices import Choices
+from ...core.event import Event
+from ...core.tape import Tape
+from ...targets.base import Profile
+from ..decode_node import events as de
+from ..decode_node.configs import draw_config, is_roomy
+from ..decode_node.generate import NodeAuthor
+from ..engine import events as ee
+from ..speculative.generate import Speculating, step_pages
+
+__all__ = ["generate_spec_node"]
+
+
+def generate_spec_node(choices: Choices, profile: Profile) -> Tape:
+    """A tape for a target driven this way. It depends on nothing but the choices."""
+    config = _draw_config(choices, profile)
+    length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
+    author = SpecNodeAuthor(choices, config)
+    return Tape(config, tuple(author.event() for _ in range(length)))
+
+
+def _draw_config(choices: Choices, profile: Profile) -> Config:
+    """A decode node with a draft: pools as a node has them, and room for one to three steps."""
+    node = draw_config(choices, profile)
+    size = node.page_size
+    version = choices.pick(profile.spec_versions)
+    steps, topk = choices.pick((1, 2, 3, 4)), choices.pick((1, 1, 2, 3) if size < 16 else (1, 1, 1, 2))
+    if version == "dflash" or (size > 1 and version in profile.spec_chains):
+        topk = 1
+    most = 1 + steps * topk
+    config = replace(
+        node,
+        spec_version=version,
+        spec_steps=steps,
+        spec_topk=topk,
+        spec_draft_tokens=most if topk == 1 else choices.integer(2, most),
+        bigram=choices.chance(60) and version != "dflash",
+    )
+    more = step_pages(config) * choices.pick((1, 1, 2, 3)) * size
+    return replace(config, full_size=node.full_size + more, swa_size=node.swa_size + more)
+
+
+class SpecNodeAuthor(Speculating, NodeAuthor):
+    """Writes what any author of a decode node does, and a step of speculative decode for each decode step."""
+
+    def __init__(self, choices: Choices, config: Config) -> None:
+        super().__init__(choices, config, drafts=False)
+        self.draw_steps(config)
+        self.coming: deque[Event] = deque()
+
+    def event(self) -> Event:
+        """The next event."""
+        if self.coming:
+            return self.coming.popleft()
+        if self.under_way and self.choices.chance(self.pace):
+            return self.under_way.popleft()
+        event = super().event()
+        if isinstance(event, ee.Finish | ee.Abort | de.Retract):
+            return self.leave(event)
+        if not isinstance(event, ee.Decode):
+            return event
+        if not self.under_way:
+            self.begin(event.requests)
+        return self.under_way.popleft()
+
+    def leave(self, event: Event) -> Event:
+        """A request leaves once the step that is under way has run."""
+        self.coming = deque([*self.under_way, event])
+        self.under_way.clear()
+        return self.coming.popleft()
