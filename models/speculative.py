@@ -159,6 +159,10 @@ class SpecWorld(EngineWorld):
         if self.config.spec_ahead:
             request.allocated = self.goal(number)
 
+    def rooted(self, number: int, tree: Tree) -> Tree:
+        """The tree as it is proposed for a request, whose next token may be known."""
+        return tree
+
     def draft(self, number: int, tree: Tree) -> None:
         """A tree was proposed."""
         request = self.speculating(number)
@@ -180,6 +184,10 @@ class SpecWorld(EngineWorld):
     def commit(self, number: int) -> None:
         """The scheduler knows of the oldest accepted path."""
         self.speculating(number).uncommitted.pop(0)
+
+    def counted(self, number: int) -> int:
+        """What an engine counts as committed of a request."""
+        return self.speculating(number).committed
 
     def may_leave(self, number: int) -> bool:
         """Whether no step of a request is under way but one that is verified. One of V1 holds nothing."""
@@ -222,8 +230,12 @@ class SpecWorld(EngineWorld):
     def draftable(self, number: int) -> int:
         """Computed tokens of which the draft can compute KV: with bigrams those whose next token is known."""
         request = self.speculating(number)
-        known = len(request.tokens) + (request.tree is not None)
+        known = len(request.tokens) + len(self.following(number))
         return min(request.computed, known - 1) if self.config.bigram else request.computed
+
+    def following(self, number: int) -> list[int]:
+        """The prefix that ends with a request's next token, if that is known: the root of its tree."""
+        return self.node_prefixes(number)[:1] if self.speculating(number).tree is not None else []
 
     def draft_tags(self, number: int, start: int, stop: int, layer: int) -> list[int]:
         """What the draft's pool holds for a span of tokens at a layer."""
@@ -234,8 +246,7 @@ class SpecWorld(EngineWorld):
         request = self.speculating(number)
         prefixes = request.prefixes
         if self.config.bigram:
-            root = self.node_prefixes(number)[:1] if request.tree is not None else []
-            prefixes = [*prefixes[1:], *root]
+            prefixes = [*prefixes[1:], *self.following(number)]
         return prefixes[start:stop]
 
     def keys(self, number: int, count: int) -> list[int]:

@@ -105,7 +105,7 @@ class WorkerProcess:
             WorkerDied, WorkerHung: at the tape after the last answer.
             TargetError: the harness cannot drive this target.
         """
-        self._send({"op": "run", "level": scope.level, "features": scope.features, "seed": seed, "tapes": tapes})
+        self._send({"op": "run", **scope.to_json(), "seed": seed, "tapes": tapes})
         for _ in tapes:
             yield self._receive(self._answer_seconds)
 

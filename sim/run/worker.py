@@ -6,7 +6,7 @@ engine's own output goes to standard error.
 
 Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
 events or null; see `declaring.handed_on`),
-``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
+``{"op": "run", "level": ..., "features": ..., "together": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
 ``place`` tells divergences of one class apart, ``drawn`` tapes, where a file declares events),
 ``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took effect, if that was another; ``cpu`` is
 what it took, in seconds of this process).
@@ -63,7 +63,7 @@ class _Session:
         return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        profiles = Scope(request["level"], tuple(request["features"])).of(self.profiles)
+        profiles = Scope.from_json(request).of(self.profiles)
         for index in request["tapes"]:
             with watched():
                 tape = generate_tape(seeded(request["seed"], index), profiles)

@@ -133,7 +133,7 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
     return chosen
 
 
-def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()) -> Scope:
+def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = (), together: bool = False) -> Scope:
     """What to draw from: what was asked for, or else where the mutant shows. Features imply the engine level.
 
     Raises:
@@ -147,10 +147,10 @@ def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()
         if ordered and known.features != ordered:
             shows = f"with --features {','.join(known.features)}" if known.features else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
-        return Scope(known.level, known.features)
+        return Scope(known.level, known.features, len(known.features) > 1)
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
-    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered)
+    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered, together and len(ordered) > 1)
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:

@@ -36,8 +36,8 @@ class Enqueue(EngineEvent):
             return False
         step.world.enqueue(self.request, self.tokens, self.most)
         step.asked = step.world.job(self.request)
-        step.accepted = step.node.enqueue(self.request, list(self.tokens), self.most)
-        if not step.accepted:
+        step.enqueued = step.node.enqueue(self.request, list(self.tokens), self.most)
+        if not step.enqueued:
             step.world.leave(self.request, aborted=False)
         return True
 

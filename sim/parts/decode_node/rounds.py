@@ -52,10 +52,10 @@ def _round_faults(step: DisaggStep) -> Iterator[_Fault]:
 def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
     config = step.world.config
     rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
-    if step.accepted == rejects:
-        kind = "over-admission" if step.accepted else "starvation"
+    if step.enqueued == rejects:
+        kind = "over-admission" if step.enqueued else "starvation"
         fits = "does not fit" if rejects else "fits"
-        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.enqueued)}, and {fits} an empty node")
 
 
 def _overtaken(step: DisaggStep, came: list[int]) -> Iterator[_Fault]:

@@ -48,7 +48,7 @@ class DisaggStep(EngineStep):
         before: its state before the event, for a round of admission and a retraction.
         queue: the requests that a round chose from, in the order in which they came.
         asked: the request that the event enqueued, if it was one.
-        accepted: whether the queue took it.
+        enqueued: whether the queue took it.
         round: what a round of preallocation came to.
         resumed: the requests that a round resumed, in order; None if it was none.
         started: the requests that became a batch.
@@ -59,7 +59,7 @@ class DisaggStep(EngineStep):
     before: Before | None = None
     queue: tuple[int, ...] = ()
     asked: DecodeRequest | None = None
-    accepted: bool = False
+    enqueued: bool = False
     round: Preallocated | None = None
     resumed: list[int] | None = None
     started: tuple[int, ...] = ()

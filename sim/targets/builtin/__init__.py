@@ -4,15 +4,15 @@ Nothing in this package is wrong on purpose. A defect is a mutant: see `staleloc
 modules import each other relatively, so that a mutated copy can live beside the original.
 """
 
-from .disagg import DisaggEngine
-from .spec_graphs import SPEC_GRAPHS, SpecGraphEngine
+from .spec_graphs import SPEC_GRAPHS
+from .spec_node import SPEC_NODE, SpecNodeEngine
 from .speculative import SPEC
 from .target import BuiltinTarget
 
 __all__ = ["BuiltinEngine", "BuiltinTarget"]
 
 
-class BuiltinEngine(DisaggEngine, SpecGraphEngine):
+class BuiltinEngine(SpecNodeEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
 
-    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS)
+    profiles = (*SpecNodeEngine.profiles[:-1], SPEC, SPEC_GRAPHS, SPEC_NODE)
