@@ -75,6 +75,11 @@ class Family(ABC):
     releases: ClassVar[tuple[str, ...]] = ()
     pulls: ClassVar[str] = ""
 
+    @property
+    def begins(self) -> str:
+        """A regular expression: how names of its targets begin."""
+        return f"{self.name}(==|@)" if self.releases else self.name
+
     @abstractmethod
     def parse(self, text: str) -> TargetSpec | None:
         """The target that a name stands for; None if it is not named like one of the family.

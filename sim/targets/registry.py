@@ -18,8 +18,8 @@ from .scope import Scope
 from .sglang.family import Sglang
 
 __all__ = [
-    "add", "families", "family_of", "open_target", "parse", "prepare", "release_of", "scope_of", "select_profiles",
-    "short_name",
+    "add", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released", "scope_of",
+    "select_profiles", "short_name",
 ]  # fmt: skip
 
 GROUP = "staleloc.targets"
@@ -86,6 +86,11 @@ def release_of(target: str) -> str | None:
     return None if family is None else family.release(target)
 
 
+def released() -> Family:
+    """The family whose releases the matrix measures, and whose incidents the scenarios are."""
+    return next(it for it in families() if it.releases)
+
+
 def short_name(target: str) -> str:
     """A target's name; of a release its version alone."""
     family = family_of(target)
@@ -100,7 +105,7 @@ def add(target: str) -> str:
     """
     family = family_of(target)
     if family is None or not family.releases:  # one that has releases says how they are named
-        family = next(it for it in families() if it.releases)
+        family = released()
     return family.add(target)
 
 
