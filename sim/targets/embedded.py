@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ...models.config import LEVELS, Config
 from .base import Target, TargetError
-from .family import Family, Rewrite, SourceTree, TargetSpec
-from .mutants.transform import Mutant, builtin_root, load_builtin, load_changed
+from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
+from .mutants.transform import Mutant, Transform, builtin_root, load_builtin, load_changed
 
 __all__ = ["Embedded"]
+
+_PACKAGE = f"{__package__}.builtin."
 
 _AUDITED = "instrumented"
 """Name of the package's copy that an audit loads."""
@@ -55,8 +58,45 @@ class Embedded(Family):
     def sources(self, spec: TargetSpec) -> SourceTree:
         return SourceTree(spec.root or builtin_root(), "", None)
 
+    def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
+        defect = "" if mutant is None else f" with mutant {mutant.name}"
+        name, made = _made(config)
+        return ScriptTarget(
+            made_for=f"the builtin target of staleloc {version}{defect}"
+            if spec.root is None
+            else f"{spec.text}, staleloc {version}",
+            run="Run it with torch installed:\n\n    python THIS_SCRIPT",
+            roots=(f"{_PACKAGE}{name}",),
+            imports=(f"from embedded.sim.targets.builtin.{name} import {made}",),
+            make=f"{made}()",
+            ours=_sources(spec.root, mutant),
+        )
+
     def module(self, name: str) -> str:
         return f"{__package__}._{_AUDITED}.{name}"
+
+
+def _made(config: Config) -> tuple[str, str]:
+    """Module and class of the target for a cache: with nothing but what it needs."""
+    if config.level == LEVELS[0]:
+        return "target", "BuiltinTarget"
+    if "disagg" in config.features:
+        return "disagg", "DisaggEngine"
+    if "spec" in config.features:
+        return ("spec_graphs", "SpecGraphEngine") if "graphs" in config.features else ("speculative", "SpecEngine")
+    return ("graph_engine", "GraphEngine") if "graphs" in config.features else ("engine", "BuiltinEngine")
+
+
+def _sources(root: Path | None, mutant: Mutant | None) -> dict[str, str]:
+    """The target's sources by module, those of a copy or with a defect."""
+    names = [path.stem for path in sorted(builtin_root().glob("*.py"))]
+    files = {name: (root or builtin_root()) / f"{name}.py" for name in names}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in files.items() if path.is_file()}
+    if mutant is not None:
+        transform = Transform(mutant)
+        sources = {name: transform(name, source) for name, source in sources.items()}
+        transform.finish()
+    return {f"{_PACKAGE}{name}": source for name, source in sources.items()}
 
 
 def _policy(name: str) -> str:

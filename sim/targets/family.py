@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar
 
+from ...models.config import Config
 from .base import Target, TargetError
 from .mutants.transform import Mutant, Transform
 
-__all__ = ["Family", "Rewrite", "SourceTree", "TargetSpec"]
+__all__ = ["Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec"]
 
 Rewrite = Callable[[str, str], str]
 """``(module, source) -> source``: changes a target's sources as they are loaded."""
@@ -47,6 +49,31 @@ class SourceTree:
     root: Path
     package: str
     release: str | None
+
+
+@dataclass(frozen=True)
+class ScriptTarget:
+    """A target in a stand-alone script, where our modules come along in a package ``embedded``.
+
+    Attributes:
+        made_for: what the script was made for.
+        run: how it is run.
+        roots: modules of ours that it imports.
+        imports: lines of its ``main`` that import what `make` needs.
+        make: an expression that makes the target.
+        helpers: modules whose functions go into the script as text, those that are used.
+        ours: sources of ours that are the target itself, with the defect, by module; more than come along.
+        theirs: sources of the engine that have the defect, by module; None where none could.
+    """
+
+    made_for: str
+    run: str
+    roots: tuple[str, ...]
+    imports: tuple[str, ...]
+    make: str
+    helpers: tuple[ModuleType, ...] = ()
+    ours: Mapping[str, str] = field(default_factory=dict)
+    theirs: Mapping[str, str] | None = None
 
 
 class Family(ABC):
@@ -110,6 +137,20 @@ class Family(ABC):
 
         Raises:
             TargetError: they cannot be had.
+        """
+
+    @abstractmethod
+    def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
+        """How a stand-alone script comes by a target.
+
+        Args:
+            mutant: the defect that it has, or None.
+            config: what is built in the script.
+            version: of the program that writes the script.
+
+        Raises:
+            TargetError: the target's sources cannot be had.
+            MutantError: an edit does not fit them.
         """
 
     def release(self, text: str) -> str | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ....models.config import Config
 from ..base import Target
-from ..family import Family, Rewrite, SourceTree, TargetSpec
+from ..family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
+from ..mutants.transform import Mutant
 
 __all__ = ["Sglang"]
 
@@ -51,6 +53,11 @@ class Sglang(Family):
 
         release = resolve(spec.text)
         return SourceTree(release.root / "sglang", "sglang", release.version)
+
+    def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
+        from .script import script_target
+
+        return script_target(spec.text, mutant)
 
     def release(self, text: str) -> str | None:
         from .fetch import resolve
