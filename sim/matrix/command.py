@@ -15,8 +15,9 @@ from ..findings.finding import our_version
 from ..run.progress import progress
 from ..tapes.scenarios import scenarios
 from ..targets.base import TargetError
+from ..targets.registry import released
 from . import html, markdown, store, text
-from .defaults import BLIND, RELEASES, SECONDS, SEEDS
+from .defaults import BLIND, SECONDS, SEEDS
 from .facts import Budget, Matrix
 from .file_lock import alone
 from .measure import Session
@@ -101,7 +102,7 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
 
 def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
     """Whether it came to its end. What holds no release is not saved: there is no table of nothing."""
-    targets = asked.targets or tuple(f"sglang=={version}" for version in RELEASES)
+    targets = asked.targets or released().releases
     _check_versions(targets)
     try:
         with progress() as show:
@@ -125,4 +126,5 @@ def _check_versions(targets: Sequence[str]) -> None:
         try:
             release_number(target)
         except InvalidVersion:
-            raise TargetError(f"{target}: that is no version; name a release such as sglang==0.5.23") from None
+            example = released().releases[-1]
+            raise TargetError(f"{target}: that is no version; name a release such as {example}") from None

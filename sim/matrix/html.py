@@ -8,11 +8,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..tapes.scenarios import Scenario
+from ..targets.registry import released, short_name
 from .cells import LEGEND, Cell, cell_of, footnotes, short
 from .facts import VERDICTS, Matrix
 from .notes import empty, otherwise, untold
 from .record import alarms
-from .rows import PULL, head, heading, label, ordered, said_words
+from .rows import head, label, ordered, said_words
 from .wording import (
     TAPE_NUMBERS,
     UNREPORTED,
@@ -27,12 +28,14 @@ __all__ = ["render"]
 
 def render(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """The page."""
+    family = released()
     loader = PackageLoader("staleloc.sim.matrix", "")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.get_template("page.html").render(
         measured=f"{measured(matrix)} {UNREPORTED} {TAPE_NUMBERS}",
-        pull=PULL,
-        heads=[heading(target) for target in matrix.releases],
+        engine=family.title,
+        pull=family.pulls,
+        heads=[short_name(target) for target in matrix.releases],
         rows=[_row(matrix, scenario) for scenario in ordered(known)],
         legend=list(LEGEND.items()),
         quiet=quiet_rows(matrix, known),

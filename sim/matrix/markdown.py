@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ..findings.files import KeepError, write
 from ..tapes.scenarios import Scenario
+from ..targets.registry import released, short_name
 from .cells import LEGEND, cell_of, footnotes, short
 from .facts import Matrix
 from .notes import empty, otherwise, untold
 from .record import alarms
-from .rows import PULL, head, heading, ordered, said_words
+from .rows import head, ordered, said_words
 from .wording import (
     TAPE_NUMBERS,
     UNREPORTED,
@@ -32,7 +33,7 @@ MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end o
 """Lines of a Markdown file between which the table stands, if it has more than the table."""
 
 _INTRO = (
-    "Which SGLang release shows which bug: by its tape, and by fuzzing that knows of no incident. "
+    "Which {engine} release shows which bug: by its tape, and by fuzzing that knows of no incident. "
     f"{UNREPORTED} See [FINDINGS.md](FINDINGS.md). "
     "Written by `staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of processor time, as on one "
     f"idle core, playing; loading and shrinking come on top. {TAPE_NUMBERS}"
@@ -45,7 +46,7 @@ _WIDTH = 112
 
 def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> str:
     """The table, one row an incident."""
-    rows = [["SGLang PR, incident", *map(heading, matrix.releases)]]
+    rows = [[f"{released().title} PR, incident", *map(short_name, matrix.releases)]]
     for scenario in ordered(known):
         cells = [short(cell_of(matrix, scenario, target), tapes).replace("*", "\\*") for target in matrix.releases]
         rows.append([_linked(scenario), *cells])
@@ -65,8 +66,9 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "The same, with the number of the first tape that shows the bug (median of the seeds) in place of seconds."
     )
     new = "Divergences where no tape diverges, or where the bug is said to be fixed and no finding says otherwise."
+    intro = _wrapped(_INTRO.format(engine=released().title))
     lines = [
-        *[TITLE, "", *_wrapped(_INTRO), "", measured(matrix), "", compact(matrix, known), *legend, ""],
+        *[TITLE, "", *intro, "", measured(matrix), "", compact(matrix, known), *legend, ""],
         *["## In tapes", "", *_wrapped(f"{in_tapes} {TAPE_NUMBERS}"), "", compact(matrix, known, tapes=True)],
         *["## Blind, where nothing is known", "", *_wrapped(quiet_caption(matrix)), ""],
         *_table(quiet_rows(matrix, known)),
@@ -82,7 +84,7 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
 
 def _linked(scenario: Scenario) -> str:
     parts = head(scenario)
-    number = f"[{parts.number}]({PULL}{parts.number})" if parts.number else ""
+    number = f"[{parts.number}]({released().pulls}{parts.number})" if parts.number else ""
     return parts.before + number + parts.after
 
 

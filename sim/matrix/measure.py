@@ -17,7 +17,7 @@ from ..run.progress import Progress
 from ..run.replay import adapt
 from ..tapes.scenarios import Scenario
 from ..targets.base import Profile, TargetError
-from ..targets.registry import parse, prepare
+from ..targets.registry import prepare
 from ..targets.scope import Scope
 from .facts import Hunt, HuntKey, Matrix, Replayed
 from .hunt import drawn, hunt
@@ -68,7 +68,7 @@ class Session:
         for target in sorted(targets, key=order):
             self.show.stage(f"replays on {target}")
             try:
-                prepare(parse(target))
+                prepare(target)
                 with Player(target) as player:
                     self.matrix.replays[target] = replay_all(player, self.known)
                     self._profiles[target] = player.profiles

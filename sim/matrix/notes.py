@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from ..tapes.scenarios import Scenario
+from ..targets.registry import short_name
 from .facts import Matrix
-from .rows import heading, label, ordered, ranges
+from .rows import label, ordered, ranges
 from .unexplained import news
 
 __all__ = ["Rows", "empty", "otherwise", "untold"]
@@ -29,7 +30,7 @@ def otherwise(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
     for scenario in ordered(known):
         kinds: dict[tuple[str, str], list[str]] = {}
         for target, what in _cells(matrix, scenario, "other"):
-            why = scenario.remark.get(heading(target), "not known")
+            why = scenario.remark.get(short_name(target), "not known")
             kinds.setdefault((what, why), []).append(target)
         rows += [
             (label(scenario), ranges(targets, matrix.releases), what, why) for (what, why), targets in kinds.items()

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from ..tapes.scenarios import Said, Scenario
+from ..targets.registry import short_name
 from .facts import Matrix, Replayed
 from .unexplained import news
 
 __all__ = ["Disagreement", "alarms", "claim", "disagreement", "order", "release_number"]
-
-_PREFIX = "sglang=="
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,8 @@ class Disagreement:
 
 def release_number(target: str) -> Version | None:
     """The version that a target's name holds; None for a checkout or a wheel."""
-    return Version(target.removeprefix(_PREFIX)) if target.startswith(_PREFIX) else None
+    name = short_name(target)
+    return Version(name) if name != target else None
 
 
 def order(target: str) -> tuple[bool, Version, str]:
@@ -74,7 +74,7 @@ def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagre
         text = f"diverges as something else ({replayed.what}), and is said to have it"
     if text is None:
         return None
-    why = scenario.remark.get(target.removeprefix(_PREFIX))
+    why = scenario.remark.get(short_name(target))
     return Disagreement(f"{text}: {why}" if why is not None else text, alarm)
 
 

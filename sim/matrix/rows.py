@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ..tapes.scenarios import Said, Scenario
+from ..targets.registry import short_name
 
-__all__ = ["PULL", "Head", "head", "heading", "label", "ordered", "ranges", "said_words"]
-
-PULL = "https://github.com/sgl-project/sglang/pull/"
+__all__ = ["Head", "head", "label", "ordered", "ranges", "said_words"]
 
 _NAME = re.compile(r"pr(\d+)-(.*)")
 
@@ -70,16 +69,11 @@ def _behind(scenario: Scenario, known: Sequence[Scenario], seen: set[str]) -> It
     yield scenario
 
 
-def heading(target: str) -> str:
-    """A target at the head of a column."""
-    return target.removeprefix("sglang==")
-
-
 def ranges(targets: Collection[str], releases: Sequence[str]) -> str:
     """Some of the releases in their order; of those in a row the first and the last."""
     parts = []
     for there, run in groupby(releases, lambda target: target in targets):
-        names = [heading(target) for target in run]
+        names = [short_name(target) for target in run]
         if there:
             parts += [f"{names[0]} to {names[-1]}"] if len(names) >= _LONG else names
     return ", ".join(parts)

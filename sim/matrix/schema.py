@@ -8,6 +8,7 @@ from ...models.config import FEATURES, LEVELS
 from ..core.divergence import CLASSES
 from ..core.schema import Schema
 from ..tapes.schema import DIALECT
+from ..targets.registry import families
 from .defaults import MAX_SECONDS, MAX_TAPES
 from .facts import VERDICTS
 
@@ -17,7 +18,6 @@ FORMAT = "staleloc-matrix"
 VERSION = 1
 
 _NAME: Schema = {"type": "string", "minLength": 1}
-_TARGET: Schema = {"type": "string", "pattern": "^(sglang(==|@)|builtin)"}
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TAPES}
 _SECONDS: Schema = {"type": "number", "minimum": 0, "maximum": 2 * MAX_SECONDS}
 
@@ -41,10 +41,12 @@ def _set(items: Schema, description: str) -> Schema:
 @cache
 def matrix_schema() -> Schema:
     """The schema of a matrix file."""
+    begins = "|".join(it.begins for it in reversed(families()))
+    target: Schema = {"type": "string", "pattern": f"^({begins})"}
     sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
     other = _closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
     hunt = _closed({
-        "target": _TARGET,
+        "target": target,
         "level": {"enum": list(LEVELS)},
         "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
         "seed": _COUNT,
@@ -75,7 +77,7 @@ def matrix_schema() -> Schema:
                 "cores": {"description": "CPUs of the machine.", **_COUNT, "minimum": 1},
                 "seeds": {**_set(_COUNT, "Seeds of the hunts."), "minItems": 1},
                 "budget": {"description": "Of each hunt: tapes, or seconds.", "anyOf": budget},
-                "releases": _set(_TARGET, "Targets, oldest release first."),
+                "releases": _set(target, "Targets, oldest release first."),
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
                 "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
                 "hunts": _list(hunt, "One a target, level, features and seed."),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from ..findings.text import columns
 from ..tapes.scenarios import Scenario
+from ..targets.registry import short_name
 from .cells import LEGEND, cell_of, footnotes, short
 from .facts import Matrix
 from .record import alarms
-from .rows import heading, label, ordered
+from .rows import label, ordered
 from .wording import measured, quiet_total
 
 __all__ = ["terminal"]
@@ -20,7 +21,7 @@ _HITS = re.compile(r" \d+/\d+$")
 
 def terminal(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """The table, its legend and its footnotes."""
-    rows = [("", *map(heading, matrix.releases))]
+    rows = [("", *map(short_name, matrix.releases))]
     rows += [(label(it), *(short(cell_of(matrix, it, target)) for target in matrix.releases)) for it in ordered(known)]
     lines = columns(rows, indent="")
     used = {cell for row in rows[1:] for cell in row[1:]}

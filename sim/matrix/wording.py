@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..tapes.scenarios import Scenario
+from ..targets.registry import short_name
 from .facts import Matrix
 from .notes import Rows
-from .rows import heading
 from .unexplained import hunted, is_known, news, places, scopes, seen_there
 
 __all__ = ["TAPE_NUMBERS", "UNREPORTED", "UNTOLD", "measured", "quiet_caption", "quiet_rows", "quiet_total"]
@@ -55,7 +55,7 @@ def quiet_rows(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
     rows = []
     for target in dict.fromkeys(target for target, _ in quiet):
         cells = (seen_there(matrix, target, scope) if (target, scope) in quiet else "" for scope in drawn)
-        rows.append((heading(target), *cells))
+        rows.append((short_name(target), *cells))
     return [head, *rows] if rows else []
 
 

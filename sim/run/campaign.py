@@ -21,7 +21,7 @@ from ..parts.generate import generate_tape
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import TargetError
-from ..targets.registry import parse, prepare
+from ..targets.registry import prepare
 from ..targets.scope import Scope
 from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from .results import Budget, Found, Results
@@ -87,7 +87,7 @@ class Campaign:
         Raises:
             TargetError: the target cannot be loaded or driven, and nothing was found until then.
         """
-        prepare(parse(self._target))
+        prepare(self._target)
         started = time.monotonic()
         pool = ThreadPoolExecutor(self._workers)
         played = False

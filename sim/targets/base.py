@@ -131,9 +131,13 @@ class Target(Protocol):
     A method raises whatever the engine raises; the driver calls that a crash. All locs are full
     locs unless a name says SWA. Methods in the first part act; ``raw_`` methods only look and must
     change nothing, not even a cache.
+
+    Attributes:
+        adapter: how the names of modules begin that stand between us and the engine; empty if none do.
     """
 
     name: str
+    adapter: tuple[str, ...]
     profiles: tuple[Profile, ...]
 
     def build(self, config: Config) -> None:

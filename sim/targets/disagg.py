@@ -164,6 +164,7 @@ class DisaggTarget(Protocol):
     """
 
     name: str
+    adapter: tuple[str, ...]
     profiles: tuple[Profile, ...]
 
     def build(self, config: Config) -> None:

@@ -21,7 +21,6 @@ from ...parts.drive import play_tape
 from ...parts.events_file import declared
 from ...parts.hooks import check_drawn, fingerprint, watched
 from ...targets.base import Profile, TargetError
-from ...targets.mutants.transform import load_changed
 from ...targets.registry import parse, select_profiles
 from ...targets.scope import Scope
 from .corpus import known_tapes, tape_of
@@ -30,7 +29,7 @@ from .instrument import Hook, Weaver
 from .job_process import do_job
 from .notes import Notes, install
 
-__all__ = ["BUILTIN", "FRESH", "MAX_NEEDING", "SCOPES", "drawn", "load", "one", "rounds_of"]
+__all__ = ["FRESH", "MAX_NEEDING", "SCOPES", "drawn", "load", "one", "rounds_of"]
 
 SCOPES = (
     *(Scope(level) for level in LEVELS),
@@ -41,9 +40,6 @@ SCOPES = (
 MAX_NEEDING = 40
 """Tapes, the shortest, that are kept for a guard: they came to it or, if it is an invalidation, they asked again for
 what it dropped."""
-
-BUILTIN = "staleloc.sim.targets._instrumented"
-"""The embedded target's package, as it is loaded here."""
 
 SHORT_TAPES = 8
 """Tapes of single calls that are played in the time of one of whole requests."""
@@ -81,11 +77,7 @@ class _Noted:
 def load(name: str, transform: Callable[[str, str], str] | None) -> Any:
     """A target, its sources rewritten."""
     spec = parse(name)
-    if spec.family == "builtin":
-        return load_changed("instrumented", transform or (lambda _, source: source), root=spec.root).BuiltinEngine()
-    from ...targets.sglang import fetch, target
-
-    return target.load(fetch.resolve(spec.text), transform)
+    return spec.family.load_audited(spec, transform)
 
 
 def drawn(target: Any, name: str) -> dict[int, list[Profile]]:

@@ -26,7 +26,7 @@ from ...run.wire import divergence_to_json
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse
-from .instrumented_worker import BUILTIN, FRESH, drawn, load, one, rounds_of
+from .instrumented_worker import FRESH, drawn, load, one, rounds_of
 from .job_process import do_job
 from .patch import Functions, Patch, changed_code
 
@@ -40,7 +40,7 @@ LOST_SECONDS = 120.0
 def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Functions) -> dict[str, Any]:
     """What the tapes come to with one change made."""
     name = change["module"]
-    module = f"{BUILTIN}.{name}" if parse(job["target"]).family == "builtin" else name
+    module = parse(job["target"]).family.module(name)
     code = changed_code(job["sources"][name], change, name)
     if code is None:
         return {"outcome": "not made"}
@@ -191,7 +191,7 @@ def _read(stream: int, limit: float) -> str | None:
 
 def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
     target = load(job["target"], None)
-    if parse(job["target"]).family == "sglang":  # so that what it loads late is there before the forks
+    if parse(job["target"]).family.loads_late:  # so that what it loads late is there before the forks
         for profiles in drawn(target, job["target"]).values():
             one(target, job["seed"], profiles, 0)
     functions = Functions()

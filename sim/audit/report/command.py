@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ...findings.files import check_apart, check_file, check_folder, write
 from ...targets.base import TargetError
-from ...targets.mutants.transform import builtin_root
 from ...targets.registry import parse
 from ..guards.changes import changes_of, unmatched
 from ..play.coverage import Budget, reach
@@ -73,11 +72,12 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
         KeepError: a file cannot be written.
     """
     outputs.check()
-    root, package, release = _sources(target)
+    spec = parse(target)
+    tree = spec.family.sources(spec)
     show("reading the source")
-    reading = read_program(read_tree(root, package))
+    reading = read_program(read_tree(tree.root, tree.package), spec.family.mapping)
     found = map_of(reading)
-    if parse(target).root is not None and found.unread:  # all files of the embedded target are loaded
+    if spec.root is not None and found.unread:  # all files of the embedded target are loaded
         raise TargetError(f"{target}: {found.unread[0].path}: {found.unread[0].reason}")
     if not found.sites:
         raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
@@ -92,7 +92,7 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     reasons = reasons_for(target)
     guards = tried(changes, prove(target, changes, sources, reached, budget, reasons.unnoticeable), reasons)
     rows = rows_of(found, {path: it.module for path, it in sources.items()}, reached, guards)
-    audit = Audit(target, release, found, reached, tuple(guards), rows)
+    audit = Audit(target, tree.release, found, reached, tuple(guards), rows)
     show("shrinking what was found")
     audit, findings = shown(audit, budget.seed, outputs.folder)
     if outputs.json is not None:
@@ -103,14 +103,3 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
         write(outputs.html, html.render(audit))
     notes = text.for_github(audit, outputs.prefix)
     return Result(audit, text.render(audit), tuple(findings), tuple(notes))
-
-
-def _sources(target: str) -> tuple[Path, str, str | None]:
-    """The folder of a target's package, the package's name, and its release."""
-    spec = parse(target)
-    if spec.family == "builtin":
-        return spec.root or builtin_root(), "", None
-    from ...targets.sglang.fetch import resolve
-
-    release = resolve(target)
-    return release.root / "sglang", "sglang", release.version

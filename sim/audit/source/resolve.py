@@ -9,7 +9,7 @@ from dataclasses import replace
 from .calls import TENSOR_METHODS
 from .definitions import Function
 from .program import Program
-from .values import NOTHING, TABLE_NAME, Facts, Place, Value, join
+from .values import NOTHING, Facts, Place, Value, join
 
 __all__ = ["Resolver"]
 
@@ -86,7 +86,7 @@ class Resolver:
         name = place.path.rpartition(".")[2]
         unknown = not of_self and "?" in place.owner
         return Value(
-            table=value.table or name == TABLE_NAME or (unknown and name in self.facts.table_names),
+            table=value.table or name == self.facts.mapping or (unknown and name in self.facts.table_names),
             answer=value.answer or (unknown and name in self.facts.answer_names),
             classes=value.classes,
             place=place,

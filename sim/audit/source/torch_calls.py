@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import calls
 from .definitions import Function
-from .values import NEUTRAL, NOTHING, TABLE_NAME, Place, Value, join
+from .values import NEUTRAL, NOTHING, Place, Value, join
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -207,7 +207,7 @@ def _of_program(
     is_given = any(value.table for _, value in (*given, *named))
     if is_given:
         # One that calls its parameter by the name of the mapping is meant, and no other of the same name.
-        callees = [it for it in callees if TABLE_NAME in it.params] or callees
+        callees = [it for it in callees if reader.facts.mapping in it.params] or callees
         if not callees:
             reader.facts.missing.add(_name_of(node.func))
     spot = reader.spot(node)
