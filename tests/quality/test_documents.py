@@ -79,9 +79,10 @@ def test_the_links_of_a_document_lead_somewhere(document: Path) -> None:
 
 
 def dead_paths(text: str) -> list[str]:
-    """The paths of the checkout in backticks that do not exist; a part in capitals stands for any name."""
+    """The paths and module names in backticks that do not exist; a part in capitals stands for any name."""
     named = re.findall(r"`((?:sim|models|scenarios|tests|docs|benchmarks|examples)/[^`\s:]*)", text)
-    return [name for name in named if not list(ROOT.glob(re.sub(r"\b[A-Z]{2,}\b", "*", name)))]
+    modules = [f"sim/**/{name}" for name in re.findall(r"`(\w+\.py)`", text)]
+    return [name for name in (*named, *modules) if not list(ROOT.glob(re.sub(r"\b[A-Z]{2,}\b", "*", name)))]
 
 
 @pytest.mark.parametrize("name", ["docs/ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"])
@@ -93,7 +94,8 @@ def test_the_paths_of_a_guide_exist(name: str) -> None:
 
 def test_a_dead_path_is_seen() -> None:
     """A placeholder stands for any name, a link to nothing is noticed."""
-    assert dead_paths("`sim/core/nothing.py` `sim/core/NAME.py` `sim/core/`") == ["sim/core/nothing.py"]
+    text = "`sim/core/nothing.py` `sim/core/NAME.py` `sim/core/` `tape.py` `nothing.py`"
+    assert dead_paths(text) == ["sim/core/nothing.py", "sim/**/nothing.py"]
     assert dead_links("[a](README.md#x) [b](gone.md) [c](https://a.b/c.md)", ROOT) == ["gone.md"]
 
 
