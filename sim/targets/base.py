@@ -66,6 +66,9 @@ class Profile:
         unreachable: situation -> one line why this code never comes to it, whatever is played.
         spec_versions: with speculative decode, values of `Config.spec_version` it takes.
         spec_chains: those of them that take no trees where pages have more than one token.
+        spec_treeless: those of them with which a decode node keeps no prefix tree.
+        excluded: parts that do not combine here (names of features, ``"tree"``, ``"host"``, a spec version) -> one line
+            that says what refuses them.
     """
 
     pool: str
@@ -86,6 +89,8 @@ class Profile:
     unreachable: Mapping[str, str] = field(default_factory=dict, hash=False)
     spec_versions: tuple[str, ...] = ()
     spec_chains: tuple[str, ...] = ()
+    spec_treeless: tuple[str, ...] = ()
+    excluded: Mapping[tuple[str, ...], str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
