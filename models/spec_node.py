@@ -33,8 +33,8 @@ class SpecNodeRequest(SpecRequest, DecodeRequest):
 
     @property
     def outputs(self) -> int:
-        """Output tokens so far, the one that has no KV yet included."""
-        return len(self.tokens) - self.prompt + (self.stage not in (Stage.QUEUED, Stage.TRANSFERRING))
+        """Output tokens that the scheduler knows, the one that has no KV yet included."""
+        return 0 if self.stage in (Stage.QUEUED, Stage.TRANSFERRING) else self.committed - self.prompt + 1
 
 
 class SpecNodeWorld(SpecWorld, DecodeWorld):

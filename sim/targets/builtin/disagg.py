@@ -199,7 +199,7 @@ class DisaggEngine(BuiltinEngine):
         """The end of what the tree has of a prompt; at least one token is left for the sender."""
         if not self._config.decode_tree:
             return self._tree.root
-        return self._tree.match(job.tokens[: self._aligned(job.prompt - 1)]).device_node
+        return self._tree.match(self._keys(job.tokens[: job.prompt])[: self._aligned(job.prompt - 1)]).device_node
 
     def _allocate(self, job: Job, lock: Lock) -> Request:
         """Give a request slots for all its tokens with KV, behind what the tree has of them.

@@ -11,31 +11,54 @@ from ..base import Profile
 from ..tags import encode
 from .decode_jobs import Job
 from .disagg import DISAGG, DisaggEngine
+from .host_node import HostNode
 from .requests import Request
-from .spec_graphs import SpecGraphEngine
+from .spec_graphs import SPEC_GRAPHS, SpecGraphEngine
 from .speculative import SPEC, Progress
-from .tree_nodes import Lock, Node
+from .tree_nodes import Lock
 
-__all__ = ["SPEC_NODE", "SpecNodeEngine"]
+__all__ = ["GRAPH_NODE", "SPEC_GRAPH_NODE", "SPEC_NODE", "SpecNodeEngine"]
+
+_HOST = {"host": True, "small_host": True}
+
+_ELSEWHERE = {"decode", "arrive", "admit", "prefill", "checkpoint", "flush", "replay_chunk"}
 
 SPEC_NODE = replace(
     DISAGG,
+    **_HOST,
     features=("disagg", "spec"),
     page_sizes=SPEC.page_sizes,
-    events=(DISAGG.events | SPEC.events)
-    - {"decode", "arrive", "admit", "prefill", "checkpoint", "flush", "transfer_done"},
+    events=(DISAGG.events | SPEC.events) - _ELSEWHERE,
     spec_versions=SPEC.spec_versions,
 )
 
+GRAPH_NODE = replace(
+    DISAGG,
+    **_HOST,
+    features=("disagg", "graphs"),
+    policies=SPEC_GRAPHS.policies,
+    events=DISAGG.events | {"transfer_done", "capture", "replay"},
+)
+
+SPEC_GRAPH_NODE = replace(
+    SPEC_NODE,
+    features=("disagg", "spec", "graphs"),
+    policies=SPEC_GRAPHS.policies,
+    events=SPEC_NODE.events | {"capture"},
+)
 
 _UNKNOWN = 0
-"""Stands for an output token that is sampled and that nobody has asked for."""
+"""Stands for an output token that is sampled and not known here yet."""
 
 
-class SpecNodeEngine(DisaggEngine, SpecGraphEngine):
-    """`DisaggEngine` and `SpecEngine`, and a `SpecNodeTarget` if the config asks for both."""
+class SpecNodeEngine(HostNode, SpecGraphEngine):
+    """A decode node, `SpecEngine` and `GraphEngine`, and a `SpecGraphNodeTarget` if the config asks for all of it.
 
-    profiles: tuple[Profile, ...] = (*DisaggEngine.profiles, SPEC_NODE)
+    A request's job has the tokens that the scheduler knows, of which the newest has no KV; the request itself has those
+    with KV.
+    """
+
+    profiles: tuple[Profile, ...] = (*DisaggEngine.profiles, SPEC_NODE, GRAPH_NODE, SPEC_GRAPH_NODE)
 
     def receive_draft(self, layer: int, slots: list[int], tags: list[int]) -> None:
         """See `SpecNodeTarget.receive_draft`."""
@@ -58,29 +81,32 @@ class SpecNodeEngine(DisaggEngine, SpecGraphEngine):
         super().retract(request)
 
     def accept(self, requests: list[int], paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> None:
-        """See `SpeculativeTarget.accept`. On a node a request's tokens end with one that has no KV yet: it is the first
-        of those that are accepted now, and the next one takes its place."""
-        for request in requests if self._speculates_on_node else ():
-            self._requests[request].tokens.pop()
+        """See `SpeculativeTarget.accept`."""
         super().accept(requests, paths, tokens)
-        for request in requests if self._speculates_on_node else ():
-            self._requests[request].tokens.append(_UNKNOWN)
+        if self._speculates_on_node and not self._config.spec_ahead:
+            self._tell(requests)
+
+    def commit(self, requests: list[int]) -> None:
+        """See `SpeculativeTarget.commit`."""
+        super().commit(requests)
+        if self._speculates_on_node:
+            self._tell(requests)
 
     # Inside
 
     @property
     def _speculates_on_node(self) -> bool:
-        return self._config.features == SPEC_NODE.features
+        return {"disagg", "spec"} <= set(self._config.features)
+
+    def _tell(self, requests: list[int]) -> None:
+        """The scheduler knows what these requests have committed, and that there is a token after it."""
+        for request in requests:
+            known = self._requests[request].tokens[: self._progress[request].committed]
+            self._jobs.find(request).tokens = [*known, _UNKNOWN]
 
     def _allocate(self, job: Job, lock: Lock) -> Request:
         running = super()._allocate(job, lock)
         if self._speculates_on_node:
+            running.tokens = job.tokens[: job.committed]
             self._progress[job.number] = Progress(job.committed, job.committed)
         return running
-
-    def _prefix(self, job: Job) -> Node:
-        """The end of what the tree has of a prompt, in its keys."""
-        if not self._speculates_on_node or not self._config.decode_tree:
-            return super()._prefix(job)
-        keys = self._keys(job.tokens[: job.prompt - 1])
-        return self._tree.match(keys[: self._aligned(len(keys))]).device_node
