@@ -31,23 +31,26 @@ class Preallocating:
         self._load = load
         self._swa = budgets(accounts, room, load, resuming=False).swa
 
-    def offers(self, job: Job, cached: int, locked: Tokens = NOTHING) -> tuple[Tokens, Tokens]:
+    def offers(self, job: Job, cached: int, locked: Tokens = NOTHING, loaded: int = 0) -> tuple[Tokens, Tokens]:
         """A request's demand, and the budgets' room for it.
 
         Args:
             job: the request.
             cached: tokens of its prompt found in the tree.
             locked: tokens that the tree could evict before the match, and cannot evict now.
+            loaded: tokens of the cached ones that are loaded back from the host and still need slots.
         """
         left = budgets(self._accounts, _pinned(self._room, locked), self._load, resuming=False)
         if not self._accounts.rules.swa_refreshed and self._accounts.uses_tail:
             left = left._replace(swa=self._swa)
+        left = Tokens(left.full - loaded, left.swa - loaded)
         return self._accounts.asked(job, cached, self._load.running), left
 
-    def admit(self, job: Job, cached: int, locked: Tokens = NOTHING) -> None:
+    def admit(self, job: Job, cached: int, locked: Tokens = NOTHING, loaded: int = 0) -> None:
         """The request got its slots."""
         room, taken = _pinned(self._room, locked), self._accounts.allocated(job, cached)
-        self._room = replace(room, full_free=room.full_free - taken.full, swa_free=room.swa_free - taken.swa)
+        full, swa = taken.full + loaded, taken.swa + loaded
+        self._room = replace(room, full_free=room.full_free - full, swa_free=room.swa_free - swa)
         self._load = replace(self._load, active=self._load.active + 1)
         self._swa -= self._accounts.required(job).swa
 

@@ -17,7 +17,8 @@ from typing import NoReturn
 
 import click
 
-from ...models.config import FEATURES, LEVELS
+from ...models.config import LEVELS
+from ..targets.base import ASKED
 from .audit import audit
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
@@ -34,7 +35,7 @@ _LEVEL_HELP = (
 )
 
 _FEATURES_HELP = (
-    f"What the engine level has on top: some of {', '.join(FEATURES)}, with commas: each tape "
+    f"What the engine level has on top: some of {', '.join(ASKED)}, with commas: each tape "
     "has one or more of them. With + between them each tape has all: disagg+spec."
 )
 
@@ -46,9 +47,9 @@ def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     """The names in a list, and whether plus signs join them: all in one tape."""
     together = value is not None and "+" in value
     names = tuple(name.strip() for name in value.split("+" if together else ",")) if value is not None else ()
-    unknown = [name for name in names if name not in FEATURES]
+    unknown = [name for name in names if name not in ASKED]
     if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(FEATURES)}", ctx, param)
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(ASKED)}", ctx, param)
     return names, together
 
 

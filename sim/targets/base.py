@@ -10,12 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...models.config import Config
+from ...models.config import FEATURES, Config
 
 __all__ = [
-    "CALLS", "MISFITS", "V_MARK",
+    "ASKED", "CALLS", "HOST", "MISFITS", "V_MARK",
     "Batch", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Target", "TargetError",
 ]  # fmt: skip
+
+HOST = "host"
+"""What asks for the host tier of a decode node; see `Profile.asks`."""
+
+ASKED = (*FEATURES, HOST)
+"""What ``--features`` may ask for."""
 
 V_MARK = 1 << 32
 """Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
@@ -91,6 +97,12 @@ class Profile:
     spec_chains: tuple[str, ...] = ()
     spec_treeless: tuple[str, ...] = ()
     excluded: Mapping[tuple[str, ...], str] = field(default_factory=dict, hash=False)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The values of ``--features`` that ask for this way: its features, and `HOST` for a decode node's host tier.
+        An engine that computes its prompts draws a host tier without being asked."""
+        return (*self.features, *([HOST] if self.host and "disagg" in self.features else []))
 
 
 @dataclass(frozen=True)

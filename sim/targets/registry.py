@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from ...models.config import FEATURES, LEVELS
-from .base import Profile, Target, TargetError
+from ...models.config import LEVELS
+from .base import ASKED, Profile, Target, TargetError
 from .embedded import Embedded
 from .family import Family, TargetSpec
 from .mutants import MUTANTS
@@ -143,7 +143,7 @@ def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()
     Raises:
         TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
     """
-    ordered = tuple(name for name in FEATURES if name in features)
+    ordered = tuple(name for name in ASKED if name in features)
     known = MUTANTS.get(mutant or "")
     if known is not None:
         if level not in (None, known.level):

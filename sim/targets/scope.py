@@ -18,7 +18,7 @@ class Scope:
 
     Attributes:
         level: see `Config.level`.
-        features: see `Config.features`. Each tape has at least one of them, if there are any, and no other.
+        features: what is asked for, see `Profile.asks`. Each tape has at least one of them, if there are any, and no other.
         together: each tape has all of them.
     """
 
@@ -32,15 +32,15 @@ class Scope:
             profile
             for profile in profiles
             if profile.level == self.level
-            and bool(profile.features) == bool(self.features)
-            and set(profile.features) <= set(self.features)
-            and (not self.together or profile.features == self.features)
+            and bool(profile.asks) == bool(self.features)
+            and set(profile.asks) <= set(self.features)
+            and (not self.together or set(profile.asks) == set(self.features))
         ]
 
     def lacking(self, profiles: Iterable[Profile]) -> Scope | None:
         """What of this nobody of the profiles has; None if there is one for each feature."""
         drawn = self.of(profiles)
-        missing = tuple(name for name in self.features if not any(name in profile.features for profile in drawn))
+        missing = tuple(name for name in self.features if not any(name in profile.asks for profile in drawn))
         if self.together:
             return None if drawn else self
         return Scope(self.level, missing) if missing or not drawn else None

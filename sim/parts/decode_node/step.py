@@ -29,14 +29,14 @@ class Before:
     mapping: list[int]
     saved: dict[int, tuple[bool, ...]]
     contents: list[Rows] = field(default_factory=list)
+    copying: bool = False
 
     @classmethod
-    def of(cls, node: DisaggTarget, layers: int = 0) -> Before:
-        """The state as it is now, with the rows of the first `layers` layers."""
+    def of(cls, node: DisaggTarget, layers: int = 0, copying: bool = False) -> Before:
+        """The state as it is now, with the rows of the first `layers` layers; `copying` if transfers are queued."""
         contents = [node.raw_contents(layer) for layer in range(layers)]
-        return cls(
-            node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved(), contents
-        )
+        free, tree, requests = node.raw_free(), node.raw_tree(), node.raw_requests()
+        return cls(free, tree, requests, node.raw_mapping(), node.raw_saved(), contents, copying)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class DisaggStep(EngineStep):
 
     def remember(self) -> None:
         """Keep the raw state as it is now."""
-        self.before = Before.of(self.node)
+        self.before = Before.of(self.node, copying=self.target.pending() > 0)
 
     def keys(self, request: DecodeRequest, tokens: int) -> list[int]:
         """The keys of the tree that the first `tokens` tokens of a prompt have."""

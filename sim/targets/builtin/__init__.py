@@ -6,7 +6,7 @@ modules import each other relatively, so that a mutated copy can live beside the
 
 from .disagg import DisaggEngine
 from .spec_graphs import SPEC_GRAPHS
-from .spec_node import GRAPH_NODE, SPEC_GRAPH_NODE, SPEC_NODE, SpecNodeEngine
+from .spec_node import NODES, SpecNodeEngine
 from .speculative import SPEC
 from .target import BuiltinTarget
 
@@ -16,4 +16,4 @@ __all__ = ["BuiltinEngine", "BuiltinTarget"]
 class BuiltinEngine(SpecNodeEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
 
-    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, SPEC_NODE, GRAPH_NODE, SPEC_GRAPH_NODE)
+    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES)

@@ -17,35 +17,38 @@ from .spec_graphs import SPEC_GRAPHS, SpecGraphEngine
 from .speculative import SPEC, Progress
 from .tree_nodes import Lock
 
-__all__ = ["GRAPH_NODE", "SPEC_GRAPH_NODE", "SPEC_NODE", "SpecNodeEngine"]
+__all__ = ["NODES", "SpecNodeEngine"]
 
-_HOST = {"host": True, "small_host": True}
-
-_ELSEWHERE = {"decode", "arrive", "admit", "prefill", "checkpoint", "flush", "replay_chunk"}
+_ELSEWHERE = {"decode", "arrive", "admit", "prefill", "checkpoint", "flush", "replay_chunk", "transfer_done"}
 
 SPEC_NODE = replace(
     DISAGG,
-    **_HOST,
     features=("disagg", "spec"),
-    page_sizes=SPEC.page_sizes,
     events=(DISAGG.events | SPEC.events) - _ELSEWHERE,
     spec_versions=SPEC.spec_versions,
 )
 
-GRAPH_NODE = replace(
+_GRAPH_NODE = replace(
     DISAGG,
-    **_HOST,
     features=("disagg", "graphs"),
     policies=SPEC_GRAPHS.policies,
-    events=DISAGG.events | {"transfer_done", "capture", "replay"},
+    events=DISAGG.events | {"capture", "replay"},
 )
 
-SPEC_GRAPH_NODE = replace(
+_SPEC_GRAPH_NODE = replace(
     SPEC_NODE,
     features=("disagg", "spec", "graphs"),
     policies=SPEC_GRAPHS.policies,
     events=SPEC_NODE.events | {"capture"},
 )
+
+_NODES = (SPEC_NODE, _GRAPH_NODE, _SPEC_GRAPH_NODE)
+
+NODES: tuple[Profile, ...] = (
+    *_NODES,
+    *(replace(it, host=True, small_host=True, events=it.events | {"transfer_done"}) for it in (DISAGG, *_NODES)),
+)
+"""Decode nodes with more features, and all of them with a host tier."""
 
 _UNKNOWN = 0
 """Stands for an output token that is sampled and not known here yet."""
@@ -58,7 +61,7 @@ class SpecNodeEngine(HostNode, SpecGraphEngine):
     with KV.
     """
 
-    profiles: tuple[Profile, ...] = (*DisaggEngine.profiles, SPEC_NODE, GRAPH_NODE, SPEC_GRAPH_NODE)
+    profiles: tuple[Profile, ...] = (*DisaggEngine.profiles, *NODES)
 
     def receive_draft(self, layer: int, slots: list[int], tags: list[int]) -> None:
         """See `SpecNodeTarget.receive_draft`."""
