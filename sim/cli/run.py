@@ -15,7 +15,7 @@ from ..findings.files import check_file, check_folder, save, write
 from ..findings.finding import Finding, Origin
 from ..findings.summary import Summary
 from ..findings.text import render
-from ..parts.events_file import DeclaredError, declared
+from ..parts.hooks import DeclaredError, declared
 from ..run import replay as replaying
 from ..run.campaign import Budget
 from ..run.player import Unplayable

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..parts.events_file import declared
+from ..parts.hooks import declared
 from ..parts.situations import possible
 from ..tapes.codec import to_json
 from ..tapes.scenarios import lookalike

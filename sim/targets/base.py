@@ -213,7 +213,7 @@ class Target(Protocol):
 
     def declared(self, kind: str, call: Callable[[Any, Any], None]) -> None:
         """Hand the allocator and the pool themselves to `call`: an event of this kind, which a file of the user's
-        declares (`staleloc.sim.parts.declared`)."""
+        declares (`staleloc.sim.declared`)."""
 
     def raw_mapping(self) -> list[int]:
         """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""

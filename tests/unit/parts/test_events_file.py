@@ -25,8 +25,8 @@ from staleloc.sim.parts.allocator.contracts import violation
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger
-from staleloc.sim.parts.events_file import DeclaredError, load, read
-from staleloc.sim.parts.hooks import check_drawn, draw, fingerprint, watched
+from staleloc.sim.parts.events_file import load, read
+from staleloc.sim.parts.hooks import DeclaredError, check_drawn, draw, fingerprint, watched
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import TapeError, dumps, loads, to_json
 from staleloc.sim.tapes.repair import repair
@@ -38,7 +38,7 @@ from staleloc.sim.targets.builtin.target import BuiltinTarget
 
 Load = Callable[[str], Path]
 
-HEAD = "from staleloc.sim.parts.declared import Declared\n"
+HEAD = "from staleloc.sim.declared import Declared\n"
 
 COMPACT = """
 class Compact(Declared):
@@ -119,7 +119,7 @@ def own(**values: int) -> ev.Event:
     ("text", "told"),
     [
         ("def f(:", "mine.py, line 2: invalid syntax; it is no Python"),
-        ("x = 1", "mine.py declares no event; it takes a subclass of staleloc.sim.parts.declared.Declared"),
+        ("x = 1", "mine.py declares no event; it takes a subclass of staleloc.sim.declared.Declared"),
         ("\n1 / 0", "mine.py, line 3: ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "mine.py, line 2: SystemExit: 3"),
         ("import no_such_module", "mine.py, line 2: ModuleNotFoundError: No module named 'no_such_module'"),

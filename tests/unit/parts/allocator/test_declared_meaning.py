@@ -19,7 +19,7 @@ Played = Callable[..., str]
 
 FILE = """
 import torch
-from staleloc.sim.parts.declared import Declared
+from staleloc.sim.declared import Declared
 
 
 class Own(Declared):
