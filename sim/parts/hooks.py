@@ -20,8 +20,8 @@ from ..declared import Books, Cache, Declared, Model
 from ..targets.base import TargetError
 
 __all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "FromFile", "check_drawn", "declared", "fingerprint", "guarded", "keep", "line_in", "loaded",
-    "said", "watched",
+    "MODULE", "DeclaredError", "EventsFile", "FromFile", "check_drawn", "declared", "fingerprint", "guarded", "keep",
+    "line_in", "loaded", "said", "watched",
 ]  # fmt: skip
 
 MODULE = "_staleloc_events"

@@ -65,7 +65,7 @@ class AllocatorEvent(Event):
         """Enter it in the world. Between this and `perform`, early checks look at slots that were handed out."""
 
     def follow(self, step: Step) -> None:
-        """It happened within a declared event: enter what it gave up in the world, note in `step` what it handed out."""
+        """A declared event did it: enter what it gave up in the world, and note what it handed out."""
         self.adopt(step)
 
 
