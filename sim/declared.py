@@ -74,8 +74,10 @@ class Declared(Event):
         raise NotImplementedError
 
     def apply(self, model: Model) -> None:
-        """Say what it means, in the words of `Model`. This is asked without any cache, too."""
-        raise NotImplementedError
+        """Say what it means, in the words of `Model`. This is asked without any cache, too.
+
+        At the engine level there is nothing that must be said: the state after the event is looked at.
+        """
 
 
 class Books:
@@ -115,6 +117,11 @@ class Books:
         """SWA pages that are free."""
         pages: int = self._ledger.free_swa
         return pages
+
+    @property
+    def pending(self) -> int:
+        """Transfers between device and host that are queued; there are some at the engine level only."""
+        return 0
 
     @property
     def forward(self) -> tuple[Span, ...]:
@@ -183,11 +190,13 @@ class Cache:
     Attributes:
         allocator: the target's allocator, such as SGLang's ``SWATokenToKVPoolAllocator``.
         pool: the KV pool behind it.
+        tree: at the engine level the prefix tree, such as SGLang's ``UnifiedRadixCache``; else None.
     """
 
-    def __init__(self, allocator: Any, pool: Any, requests: Mapping[int, list[int]]) -> None:
+    def __init__(self, allocator: Any, pool: Any, requests: Mapping[int, list[int]], tree: Any = None) -> None:
         self.allocator = allocator
         self.pool = pool
+        self.tree = tree
         self._requests = requests
 
     def locs(self, request: int, start: int = 0, stop: int | None = None) -> list[int]:

@@ -21,11 +21,12 @@ from ..core.schema import schema_of
 from ..declared import Declared
 from .allocator.declared import DeclaredCall
 from .alphabet import BY_NAME
+from .engine.declared import DeclaredStep
 from .hooks import MODULE, DeclaredError, EventsFile, FromFile, keep, line_in, loaded, said
 
 __all__ = ["another_file", "events_origin", "handed_on", "load", "read"]
 
-_HARNESS: dict[str, type[FromFile]] = {event.level: event for event in (DeclaredCall,)}
+_HARNESS: dict[str, type[FromFile]] = {event.level: event for event in (DeclaredCall, DeclaredStep)}
 """Level -> what the harness does with the events that a file declares for it."""
 
 _OPEN = frozenset({"kind", "weight", "level", "words", "draw", "legal", "call", "apply"})
@@ -134,7 +135,9 @@ def _unusable(event: type[Declared]) -> str | None:
         return f"kind is {kind!r}, not a name of at most 32 small letters, digits, _ and -, as in kind = 'compact'"
     if kind in BY_NAME or kind == "repack":
         return f"there is an event {kind!r} already; give it another kind"
-    for name in ("call", "apply"):
+    if event.level not in _HARNESS:
+        return f"level is {event.level!r}; it must be {' or '.join(map(repr, _HARNESS))}"
+    for name in ("call", "apply") if event.level == DeclaredCall.level else ("call",):
         if getattr(event, name) is getattr(Declared, name):
             return f"it has no {name}()"
     for name in ("__init__", "__post_init__"):
@@ -145,8 +148,6 @@ def _unusable(event: type[Declared]) -> str | None:
         return "draw() must be a @classmethod"
     if type(event.weight) is not int or not 0 < event.weight <= 1000:
         return f"weight is {event.weight!r}; it must be an integer from 1 to 1000"
-    if event.level not in _HARNESS:
-        return f"level is {event.level!r}; it must be {' or '.join(map(repr, _HARNESS))}"
     taken = {"event", "kind", "level", "weight"}.intersection(field.name for field in fields(event))
     if taken:
         return f"{min(taken)} cannot be a parameter; a line such as kind = 'compact' stands without an annotation"

@@ -6,8 +6,6 @@ Each returns the events of another tape, not necessarily a legal one; it is repa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from operator import add
 
 from ..core.event import Event, Role
 

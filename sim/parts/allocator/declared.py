@@ -109,7 +109,7 @@ class DeclaredCall(FromFile, AllocatorEvent):
         assert step.ledger is not None
         parts = self.meaning(step.ledger)
 
-        def act(allocator: Any, pool: Any) -> None:
+        def act(allocator: Any, pool: Any, tree: Any) -> None:
             self.act(Cache(allocator, pool, step.world.requests))
 
         step.world.saw(f"event {self.kind}")
