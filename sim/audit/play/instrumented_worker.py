@@ -18,8 +18,7 @@ from ...core.tape import Tape
 from ...core.verdict import Verdict
 from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
-from ...parts.events_file import declared
-from ...parts.hooks import check_drawn, fingerprint, watched
+from ...parts.hooks import check_drawn, declared, fingerprint, watched
 from ...targets.base import Profile, TargetError
 from ...targets.registry import parse, select_profiles
 from ...targets.scope import Scope

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ...parts.events_file import DeclaredError, read
+from ...parts.events_file import read
+from ...parts.hooks import DeclaredError
 from ...run.parent import end_with_parent
 from ...run.streams import own_output
 

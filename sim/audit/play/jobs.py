@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO, Any
 
-from ...parts.events_file import handed_on, loaded
+from ...parts.events_file import handed_on
+from ...parts.hooks import loaded
 from ...targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs"]

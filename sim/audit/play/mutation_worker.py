@@ -20,7 +20,7 @@ from ...core.divergence import Divergence
 from ...core.tape import Tape
 from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
-from ...parts.events_file import DeclaredError, said
+from ...parts.hooks import DeclaredError, said
 from ...run.parent import end_with_parent
 from ...run.wire import divergence_to_json
 from ...tapes.shrink import shrink

@@ -97,6 +97,7 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
         self.attach(allocator, kv, self._arena)
         self._copies: dict[int, Any] = {}
         self._loc = torch.empty(0, dtype=torch.int64)
+        self.tree = None
         if config.level == "engine":
             self._build_engine(config, kv, allocator)
 
