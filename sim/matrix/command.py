@@ -15,14 +15,13 @@ from ..findings.finding import our_version
 from ..run.progress import progress
 from ..tapes.scenarios import scenarios
 from ..targets.base import TargetError
-from . import html, markdown, store, text
-from .defaults import BLIND, RELEASES, SECONDS, SEEDS
-from .facts import Budget, Matrix
+from . import file, pages
 from .file_lock import alone
 from .measure import Session
+from .measurements import BLIND, RELEASES, SECONDS, SEEDS, HuntBudget, Matrix
 from .record import alarms, release_number
 
-__all__ = ["Asked", "Outputs", "run"]
+__all__ = ["Asked", "MatrixOutputs", "run"]
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,14 @@ class Asked:
 
     targets: tuple[str, ...]
     seeds: tuple[int, ...] | None
-    budget: Budget | None
+    budget: HuntBudget | None
     workers: int = 1
     blind: str = BLIND[0]
     measure: bool = True
 
 
 @dataclass(frozen=True)
-class Outputs:
+class MatrixOutputs:
     """Files to write."""
 
     json: Path | None
@@ -61,10 +60,10 @@ class Outputs:
     def keep(self) -> Callable[[Matrix], None]:
         """What saves a matrix."""
         path = self.json
-        return (lambda matrix: None) if path is None else (lambda matrix: store.save(matrix, path))
+        return (lambda matrix: None) if path is None else (lambda matrix: file.save(matrix, path))
 
 
-def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
+def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
     """Do it; whether there is something new, whether Ctrl-C ended it, and the table.
 
     Raises:
@@ -73,16 +72,16 @@ def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
     """
     outputs.check()
     for path in outputs.markdown:
-        markdown.check_markdown(path)
+        pages.check_markdown(path)
     with alone(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
         matrix = _begun(asked, outputs.json)
         interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
     known = scenarios()
     if outputs.html is not None:
-        write(outputs.html, html.render(matrix, known))
+        write(outputs.html, pages.to_html(matrix, known))
     for path in outputs.markdown:
-        markdown.write_markdown(path, matrix, known)
-    return bool(alarms(matrix, known)), interrupted, text.terminal(matrix, known)
+        pages.write_markdown(path, matrix, known)
+    return bool(alarms(matrix, known)), interrupted, pages.to_text(matrix, known)
 
 
 def _begun(asked: Asked, path: Path | None) -> Matrix:
@@ -90,9 +89,9 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
     if path is not None and not path.exists() and not asked.measure:
         raise KeepError(f"{path} is not there, and --show measures nothing")
     if path is None or not path.exists():
-        budget = asked.budget or Budget(seconds=SECONDS)
+        budget = asked.budget or HuntBudget(seconds=SECONDS)
         return Matrix(asked.seeds or SEEDS, budget, os.cpu_count() or 1, our_version())
-    matrix = store.load(path)
+    matrix = file.load(path)
     for name, wanted, has in (("seeds", asked.seeds, matrix.seeds), ("budget", asked.budget, matrix.budget)):
         if wanted is not None and wanted != has:
             raise KeepError(f"{path} was measured with another {name} ({has}); give another file, or the same {name}")

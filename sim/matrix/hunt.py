@@ -27,7 +27,7 @@ from ..tapes.scenarios import Scenario, plain, same_paging, same_shape, same_wor
 from ..tapes.shrink import MAX_CANDIDATES, shrink
 from ..targets.base import Profile, TargetError
 from ..targets.scope import Scope
-from .facts import Budget, Hunt, HuntKey, Other, Sighting
+from .measurements import Hunt, HuntBudget, HuntKey, Other, Sighting
 
 __all__ = ["drawn", "hunt", "looks_like", "scope_of"]
 
@@ -66,7 +66,7 @@ def looks_like(tape: Tape, divergence: Divergence, known: Sequence[Scenario]) ->
 
 def hunt(
     key: HuntKey,
-    budget: Budget,
+    budget: HuntBudget,
     known: Sequence[Scenario],
     wanted: Sequence[str],
     over: Callable[[], bool] = lambda: False,
@@ -99,7 +99,7 @@ class _Hunt:
         self._others: dict[tuple[str, ...], Other] = {}
         self._seconds = 0.0
 
-    def run(self, budget: Budget, wanted: tuple[str, ...], over: Callable[[], bool]) -> Hunt:
+    def run(self, budget: HuntBudget, wanted: tuple[str, ...], over: Callable[[], bool]) -> Hunt:
         note = None
         tapes = lost = 0
         try:
@@ -120,7 +120,7 @@ class _Hunt:
         digest = drawn(self._profiles, self._seed, [it for it in self._known if it.name in wanted])
         return Hunt(wanted, digest, tapes, self._seconds, self._found, tuple(self._others.values()), note)
 
-    def _spent(self, budget: Budget, played: int) -> bool:
+    def _spent(self, budget: HuntBudget, played: int) -> bool:
         by_tapes = budget.tapes is not None and played >= budget.tapes
         return by_tapes or (budget.seconds is not None and self._seconds >= budget.seconds)
 

@@ -11,20 +11,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ..run.player import Player, Unplayable, WorkerLost
+from ..run.player import Player, Unplayable, WorkerLost, adapt
 from ..run.process import kill_workers
 from ..run.progress import Progress
-from ..run.replay import adapt
 from ..tapes.scenarios import Scenario
 from ..targets.base import Profile, TargetError
 from ..targets.registry import parse, prepare
 from ..targets.scope import Scope
-from .facts import Hunt, HuntKey, Matrix, Replayed
 from .hunt import drawn, hunt
-from .record import order
-from .unexplained import diverging, is_known, of_scope, scopes, seeds_of
+from .measurements import Hunt, HuntKey, Matrix, Replayed
+from .record import diverging, is_known, of_scope, order, scopes, seeds_of
 
-__all__ = ["Session", "replay_all"]
+__all__ = ["Session"]
 
 
 def replay_all(player: Player, known: Sequence[Scenario]) -> dict[str, Replayed]:

@@ -1,8 +1,4 @@
-"""A campaign: many tapes within a budget, on any number of workers, with the same findings on each number.
-
-Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take
-chunks of them; their answers are put in the order of tape numbers before anything is counted or decided.
-"""
+"""CAMPAIGN"""
 
 from __future__ import annotations
 
@@ -12,22 +8,71 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...models.config import LEVELS
 from ..core.choices import seeded
 from ..core.divergence import Divergence
-from ..parts.generate import generate_tape
+from ..core.tape import Tape
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
-from ..targets.base import TargetError
+from ..targets.base import Profile, TargetError
 from ..targets.registry import parse, prepare
 from ..targets.scope import Scope
 from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
-from .results import Budget, Found, Results
-from .wire import divergence_from_json, divergence_to_json
+from .protocol import divergence_from_json, divergence_to_json
 
 __all__ = ["Budget", "Campaign", "Found", "Results"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a campaign ends: after `tapes` tapes, `seconds` seconds with a loaded target, or at the first divergence.
+
+    With `first`, tapes with smaller numbers than the diverging one are still played, and later ones do not
+    count, so that the results are the same on any number of workers.
+    """
+
+    tapes: int | None = None
+    seconds: float | None = None
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tape that diverged."""
+
+    index: int
+    divergence: Divergence
+    tape: Tape
+
+
+@dataclass
+class Results:
+    """What a campaign saw.
+
+    Attributes:
+        found: for each kind of divergence (class, check, pool, policy, event, and the event that
+            made a loc stale) the tape with the smallest number, in the order of numbers.
+        skipped: events that did not apply.
+        diverged: tapes that diverged.
+        seen: situation -> how often it happened.
+        interrupted: somebody ended the campaign before its budget was spent.
+        notes: what people should know, one line each.
+    """
+
+    profiles: list[Profile] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    tapes: int = 0
+    events: int = 0
+    skipped: int = 0
+    diverged: int = 0
+    seconds: float = 0.0
+    seen: Counter[str] = field(default_factory=Counter)
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+
 
 CHUNK = 16
 """Tapes a worker takes at a time."""

@@ -14,7 +14,7 @@ from .campaign import Results
 if TYPE_CHECKING:
     from rich.status import Status
 
-__all__ = ["PlainProgress", "Progress", "TerminalProgress", "progress"]
+__all__ = ["Progress", "progress"]
 
 INTERVAL = 10.0
 """Seconds between two plain lines, at least."""

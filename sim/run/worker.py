@@ -15,7 +15,6 @@ what it took, in seconds of this process).
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import traceback
@@ -37,9 +36,7 @@ from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
 from ..targets.scope import Scope
-from .parent import end_with_parent
-from .streams import own_output
-from .wire import divergence_to_json, profile_to_json
+from .protocol import divergence_to_json, profile_to_json, worker_streams
 
 __all__ = ["main", "place"]
 
@@ -133,18 +130,8 @@ def _our_fault(error: Exception) -> str:
 
 
 def main() -> None:
-    """Serve requests on standard input until it closes, or whoever asks is gone.
-
-    The engine gets neither of the protocol's streams: it reads nothing and writes to standard error.
-    """
-    end_with_parent(int(sys.argv[1]))
-    import torch
-
-    torch.set_num_threads(1)
-    requests = os.fdopen(os.dup(0), encoding="utf-8")
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    _serve(requests, own_output())
+    """Serve requests on standard input until it closes or the parent ends."""
+    _serve(*worker_streams(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from staleloc.sim.audit.guards.guards import KINDS
-from staleloc.sim.audit.report.reasons import reasons_for
+from staleloc.sim.audit.guards import KINDS
+from staleloc.sim.audit.report.verdicts import reasons_for
 
 COMMAND = [sys.executable, "-m", "staleloc.sim", "audit"]
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.core.divergence import Divergence
-from staleloc.sim.matrix import markdown, store
-from staleloc.sim.matrix.facts import Matrix, Replayed
+from staleloc.sim.matrix import file, pages
 from staleloc.sim.matrix.hunt import looks_like, scope_of
-from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.unexplained import hunted, places
+from staleloc.sim.matrix.measurements import Matrix, Replayed
+from staleloc.sim.matrix.record import alarms, hunted, places
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
 
 ROOT = Path(__file__).parents[2]
@@ -26,16 +25,16 @@ AGAIN = (
 
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
-    return store.load(ROOT / "docs" / "matrix.json")
+    return file.load(ROOT / "docs" / "matrix.json")
 
 
 def test_the_documents_show_the_file(matrix: Matrix) -> None:
     """Byte for byte."""
     page = (ROOT / "docs" / "MATRIX.md").read_text(encoding="utf-8")
-    assert page == markdown.page(matrix, scenarios()), AGAIN
-    first, last = markdown.MARKS
+    assert page == pages.to_markdown(matrix, scenarios()), AGAIN
+    first, last = pages.MARKS
     _, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"{first}\n")
-    assert rest.partition(last)[0] == markdown.readme(matrix, scenarios()), AGAIN
+    assert rest.partition(last)[0] == pages.readme(matrix, scenarios()), AGAIN
 
 
 def test_every_scenario_was_played_on_every_release(matrix: Matrix) -> None:

@@ -1,8 +1,4 @@
-"""What the matrix is made of: one replay a cell, and one hunt a release, scope and seed.
-
-A *hunt* is a campaign that knows no scenario while it plays. Who a divergence looks like is asked afterwards, so that
-one hunt answers for every incident of its scope.
-"""
+"""MEASUREMENTS"""
 
 from __future__ import annotations
 
@@ -11,7 +7,32 @@ from dataclasses import dataclass, field
 
 from ..targets.scope import Scope
 
-__all__ = ["VERDICTS", "Budget", "Hunt", "HuntKey", "Matrix", "Other", "Replayed", "Sighting"]
+__all__ = [
+    "BLIND", "MAX_SECONDS", "MAX_TAPES", "RELEASES", "SECONDS", "SEEDS", "VERDICTS", "HuntBudget", "Hunt", "HuntKey",
+    "Matrix", "Other", "Replayed", "Sighting",
+]  # fmt: skip
+
+RELEASES = (
+    *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
+    *("0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
+)
+"""SGLang releases from the oldest that can be driven to the newest one that was out when this was written."""
+
+SECONDS = 60.0
+"""HuntBudget of a hunt."""
+
+MAX_SECONDS = 1e9
+"""Largest budget of a hunt, about thirty years."""
+
+MAX_TAPES = 10**9
+"""The same in tapes."""
+
+SEEDS = (0, 1, 2, 3, 4)
+"""Seeds of the hunts on each release."""
+
+BLIND = ("all", "quiet", "none")
+"""Where releases are fuzzed: everywhere, only where no tape diverges, nowhere."""
+
 
 VERDICTS: dict[str, str] = {
     "diverges": "the tape diverges, with the class that the scenario names",
@@ -36,7 +57,7 @@ class Replayed:
 
 
 @dataclass(frozen=True)
-class Budget:
+class HuntBudget:
     """When a hunt ends that has not found everything: after so many tapes, or seconds of processor time."""
 
     tapes: int | None = None
@@ -124,7 +145,7 @@ class Matrix:
     """
 
     seeds: tuple[int, ...]
-    budget: Budget
+    budget: HuntBudget
     cores: int
     version: str
     releases: list[str] = field(default_factory=list)
