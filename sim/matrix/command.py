@@ -16,7 +16,6 @@ from ..run.progress import progress
 from ..tapes.scenarios import scenarios
 from ..targets.base import TargetError
 from . import file, pages
-from .file_lock import alone
 from .measure import Session
 from .measurements import BLIND, RELEASES, SECONDS, SEEDS, HuntBudget, Matrix
 from .record import alarms, release_number
@@ -73,7 +72,7 @@ def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
     outputs.check()
     for path in outputs.markdown:
         pages.check_markdown(path)
-    with alone(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
+    with file.locked(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
         matrix = _begun(asked, outputs.json)
         interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
     known = scenarios()

@@ -6,12 +6,14 @@ import json
 import math
 import os
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+from filelock import FileLock, Timeout
 from packaging.version import InvalidVersion
 
 from ...models.config import FEATURES, LEVELS
@@ -25,10 +27,13 @@ from ..targets.scope import Scope
 from .measurements import MAX_SECONDS, MAX_TAPES, VERDICTS, Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
 from .record import order
 
-__all__ = ["load", "matrix_schema", "save", "to_json"]
+__all__ = ["load", "locked", "matrix_schema", "save", "to_json"]
 
 FORMAT = "staleloc-matrix"
 VERSION = 1
+
+_LOCK_SECONDS = 0.2
+"""Time for a second attempt, when the last owner removes the lock file during the first one."""
 
 _NAME: Schema = {"type": "string", "minLength": 1}
 _TARGET: Schema = {"type": "string", "pattern": "^(sglang(==|@)|builtin)"}
@@ -262,3 +267,28 @@ def _hunt_from_json(values: dict[str, Any]) -> tuple[HuntKey, Hunt]:
     others = tuple(Other(it["class"], it["check"], it["what"], it["tape"]) for it in values["others"])
     wanted, drawn = tuple(values["wanted"]), values["drawn"]
     return key, Hunt(wanted, drawn, values["tapes"], values["seconds"], found, others, values["note"])
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other runs off a matrix file by a lock on another file beside it.
+
+    Two runs on one file would each discard the results of the other. The system releases the lock when the process
+    ends, so a killed run does not block the next one.
+
+    Raises:
+        KeepError: another run holds the lock, or no file can be made there.
+    """
+    beside = path.resolve().with_name(f".{path.resolve().name}.staleloc-lock")
+    lock = FileLock(beside, timeout=_LOCK_SECONDS)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise KeepError(f"another run measures into {path}; wait for it, or give another path") from None
+    except OSError as error:
+        raise KeepError(f"{beside} cannot be locked ({error.strerror or error})") from None
+    try:
+        yield
+    finally:
+        beside.unlink(missing_ok=True)
+        lock.release()

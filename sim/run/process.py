@@ -42,7 +42,7 @@ _running: set[ChildProcess] = set()
 
 
 def kill_workers() -> None:
-    """Kill all workers of this process. Any thread may call this; a thread that waits for a worker gets `WorkerDied`."""
+    """Kill all workers of this process. Any thread may call this; one that waits for a worker gets `WorkerDied`."""
     for worker in tuple(_running):
         worker.kill()
 

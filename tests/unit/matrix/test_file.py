@@ -19,8 +19,7 @@ import pytest
 from staleloc.sim.findings.files import KeepError
 from staleloc.sim.matrix import file
 from staleloc.sim.matrix.command import Asked, MatrixOutputs, run
-from staleloc.sim.matrix.file import matrix_schema
-from staleloc.sim.matrix.file_lock import alone
+from staleloc.sim.matrix.file import locked, matrix_schema
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix
 from staleloc.sim.tapes import schema as schemas
 from staleloc.sim.targets.base import TargetError
@@ -189,9 +188,9 @@ def test_two_runs_do_not_measure_into_one_file(small: Matrix, tmp_path: Path) ->
     file.save(small, path)
     link.symlink_to(path)
     for name in (path, link):
-        with alone(path), pytest.raises(KeepError, match="another run measures into"):
+        with locked(path), pytest.raises(KeepError, match="another run measures into"):
             run(replace(SHOW, measure=True), MatrixOutputs(name, None))
-    with alone(path):
+    with locked(path):
         run(SHOW, MatrixOutputs(path, None))
     file.save(small, link)
     assert link.is_symlink()
@@ -204,13 +203,12 @@ def test_a_killed_run_keeps_nobody_off_its_file(tmp_path: Path) -> None:
     path = tmp_path / "matrix.json"
     code = f"""
 import os, pathlib
-from staleloc.sim.matrix.file_lock import alone
-with alone(pathlib.Path({str(path)!r})):
+with locked(pathlib.Path({str(path)!r})):
     os.kill(os.getpid(), {signal.SIGKILL.value})
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
     assert os.listdir(tmp_path) == [".matrix.json.staleloc-lock"]
-    with alone(path):
+    with locked(path):
         pass
     assert os.listdir(tmp_path) == []
 
@@ -226,5 +224,5 @@ def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pyte
         flock(held, how)
 
     monkeypatch.setattr(fcntl, "flock", slow)
-    with alone(path), pytest.raises(KeepError), alone(path):
+    with locked(path), pytest.raises(KeepError), locked(path):
         pass
