@@ -203,6 +203,7 @@ def test_a_killed_run_keeps_nobody_off_its_file(tmp_path: Path) -> None:
     path = tmp_path / "matrix.json"
     code = f"""
 import os, pathlib
+from staleloc.sim.matrix.file import locked
 with locked(pathlib.Path({str(path)!r})):
     os.kill(os.getpid(), {signal.SIGKILL.value})
 """
