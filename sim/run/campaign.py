@@ -15,6 +15,7 @@ from ...models.config import LEVELS
 from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
+from ..parts.generate import generate_tape
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, TargetError

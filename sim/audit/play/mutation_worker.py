@@ -21,7 +21,6 @@ from ...core.tape import Tape
 from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
 from ...parts.events_file import DeclaredError, said
-from ...parts.registry import play_tape
 from ...run.protocol import divergence_to_json, end_with_parent
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
