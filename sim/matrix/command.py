@@ -1,4 +1,4 @@
-"""What ``staleloc matrix`` does: begin or go on with a matrix, measure, and write the tables."""
+"""The command ``staleloc matrix``: begins or continues a matrix, measures, and writes the tables."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ __all__ = ["Asked", "MatrixOutputs", "run"]
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user wants; None where a file's own, or else the default, is to be taken.
-
+    """The user's request. None stands for the value of the file, or else the default.
     Attributes:
-        targets: what to measure; empty for all releases.
-        blind: where to hunt, too; one of `defaults.BLIND`.
-        measure: do anything at all.
+        targets: targets to measure; empty for all releases.
+        blind: where to hunt as well; one of `measurements.BLIND`.
+        measure: whether to measure at all.
     """
 
     targets: tuple[str, ...]
@@ -50,24 +49,23 @@ class MatrixOutputs:
     markdown: tuple[Path, ...] = ()
 
     def check(self) -> None:
-        """Raise KeepError unless all can be written."""
+        """Raise KeepError unless all files can be written."""
         check_apart(self.json, self.html, *self.markdown)
         for path in (self.json, self.html, *self.markdown):
             if path is not None:
                 check_file(path)
 
     def keep(self) -> Callable[[Matrix], None]:
-        """What saves a matrix."""
+        """Return a function that saves a matrix."""
         path = self.json
         return (lambda matrix: None) if path is None else (lambda matrix: file.save(matrix, path))
 
 
 def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
-    """Do it; whether there is something new, whether Ctrl-C ended it, and the table.
-
+    """Measure and write; return whether there is something new, whether Ctrl-C ended the run, and the table.
     Raises:
-        KeepError: a file cannot be written, is not one to go on with, or another run goes on with it.
-        TargetError: there is nothing to measure anything on.
+        KeepError: a file cannot be written or continued, or another run holds it.
+        TargetError: nothing can be measured on any target.
     """
     outputs.check()
     for path in outputs.markdown:
@@ -84,7 +82,7 @@ def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
 
 
 def _begun(asked: Asked, path: Path | None) -> Matrix:
-    """An empty matrix, or the one that the file holds."""
+    """Return the matrix of the file, or an empty one."""
     if path is not None and not path.exists() and not asked.measure:
         raise KeepError(f"{path} is not there, and --show measures nothing")
     if path is None or not path.exists():
@@ -98,7 +96,7 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
 
 
 def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
-    """Whether it came to its end. What holds no release is not saved: there is no table of nothing."""
+    """Measure and return whether that was completed. A matrix without releases is not saved."""
     targets = asked.targets or tuple(f"sglang=={version}" for version in RELEASES)
     _check_versions(targets)
     try:
@@ -118,7 +116,7 @@ def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bo
 
 
 def _check_versions(targets: Sequence[str]) -> None:
-    """Raise TargetError if one is a release whose version is none."""
+    """Raise TargetError if a release has an invalid version."""
     for target in targets:
         try:
             release_number(target)

@@ -1,6 +1,5 @@
-"""Measure what the matrix does not have yet: replays first, which take seconds, then hunts.
-
-What was measured is handed to `save` bit by bit: an interrupted run loses only the hunts that were on their way.
+"""Measures what the matrix lacks: replays first, which take seconds, then hunts.
+Results are saved one by one, so that an interrupted run loses only the unfinished hunts.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["Session"]
 
 
 def replay_all(player: Player, known: Sequence[Scenario]) -> dict[str, Replayed]:
-    """What each scenario's tape does on the player's target."""
+    """Return the result of each scenario's tape on the player's target."""
     return {scenario.name: _replay(player, scenario) for scenario in known}
 
 
@@ -47,11 +46,10 @@ def _replay(player: Player, scenario: Scenario) -> Replayed:
 
 @dataclass
 class Session:
-    """One run of the command: fills `matrix` and saves it as it goes.
-
+    """One run of the command: fills `matrix` and saves it as it grows.
     Attributes:
         known: every scenario.
-        save: called whenever the matrix has grown.
+        save: is called whenever the matrix has grown.
     """
 
     matrix: Matrix
@@ -62,7 +60,8 @@ class Session:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def replays(self, targets: Sequence[str]) -> None:
-        """Play every scenario on each target; what cannot be had or loaded is noted, and left out of what follows."""
+        """Play every scenario on each target. A target that cannot be fetched or loaded is noted and left out of the
+        hunts."""
         for target in sorted(targets, key=order):
             self.show.stage(f"replays on {target}")
             try:
@@ -78,8 +77,7 @@ class Session:
             self.save(self.matrix)
 
     def hunts(self, workers: int, quiet_only: bool = False) -> None:
-        """Hunt wherever the matrix has no hunt that would come to the same, or only where no tape diverges; Ctrl-C ends
-        it, and is raised again."""
+        """Run the missing hunts, everywhere or only where no tape diverges. Ctrl-C ends them and is raised again."""
         jobs = list(self._missing(quiet_only))
         with ThreadPoolExecutor(workers) as pool:
             waiting = {pool.submit(self._hunt, key, wanted): key for key, wanted in jobs}
@@ -105,14 +103,15 @@ class Session:
         return hunt(key, self.matrix.budget, self._known(key, wanted), wanted, self._over.is_set)
 
     def _known(self, key: HuntKey, wanted: tuple[str, ...]) -> list[Scenario]:
-        """What a find may look like: those wanted first, then others of the scope, then whatever else diverges on the
-        target at the same level."""
+        """Return the scenarios that a find may look like: the wanted ones first, then others of the scope, then those
+        of the same level that diverge on the target."""
         known = sorted(of_scope(self.known, key.scope), key=lambda it: it.name not in wanted)
         level = [it for it in self.known if it.tape.config.level == key.scope.level and it not in known]
         return known + [it for it in level if is_known(self.matrix, key.target, it.name)]
 
     def _missing(self, quiet_only: bool) -> Iterator[tuple[HuntKey, tuple[str, ...]]]:
-        """Hunts to be done: where nothing diverges first, one scope after the other, newest release first."""
+        """Yield the missing hunts: places where nothing diverges first, one scope after the other, newest release
+        first."""
         everywhere = [(target, scope) for scope in scopes(self.known) for target in reversed(self.matrix.releases)]
         places = [(target, scope) for target, scope in everywhere if not self._lacks(target, scope)]
         wanted = {place: diverging(self.matrix, self.known, *place) for place in places}

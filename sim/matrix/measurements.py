@@ -1,4 +1,8 @@
-"""MEASUREMENTS"""
+"""The data of the release matrix: replays, hunts and their budgets.
+There is one replay for each cell, and one hunt for each release, scope and seed. A *hunt* is a campaign that knows no
+scenario while it plays. Its divergences are compared with the scenarios afterwards, so that one hunt answers for every
+incident of its scope.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +20,22 @@ RELEASES = (
     *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
     *("0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
 )
-"""SGLang releases from the oldest that can be driven to the newest one that was out when this was written."""
+"""SGLang releases from the oldest that can be driven to the newest that was out when this was written."""
 
 SECONDS = 60.0
-"""HuntBudget of a hunt."""
+"""Default budget of a hunt."""
 
 MAX_SECONDS = 1e9
 """Largest budget of a hunt, about thirty years."""
 
 MAX_TAPES = 10**9
-"""The same in tapes."""
+"""Largest budget of a hunt in tapes."""
 
 SEEDS = (0, 1, 2, 3, 4)
-"""Seeds of the hunts on each release."""
+"""Default seeds of the hunts on each release."""
 
 BLIND = ("all", "quiet", "none")
-"""Where releases are fuzzed: everywhere, only where no tape diverges, nowhere."""
+"""Where releases are fuzzed: everywhere, only where no tape diverges, or nowhere."""
 
 
 VERDICTS: dict[str, str] = {
@@ -40,16 +44,15 @@ VERDICTS: dict[str, str] = {
     "silent": "the tape does not diverge",
     "unplayable": "the tape cannot be played there",
 }
-"""Verdict of a replay -> what it says."""
+"""Verdict of a replay -> its meaning."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a scenario's tape does on a release.
-
+    """The result of a scenario's tape on a release.
     Attributes:
         verdict: one of `VERDICTS`.
-        what: the divergence's words, or why the tape cannot be played; empty if it is silent.
+        what: the words of the divergence, or why the tape cannot be played; empty if the tape does not diverge.
     """
 
     verdict: str
@@ -58,7 +61,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class HuntBudget:
-    """When a hunt ends that has not found everything: after so many tapes, or seconds of processor time."""
+    """The limit of a hunt that does not find everything: tapes, or seconds of processor time."""
 
     tapes: int | None = None
     seconds: float | None = None
@@ -69,11 +72,10 @@ class HuntBudget:
 
 @dataclass(frozen=True)
 class Sighting:
-    """The first tape of a hunt that shows an incident, and how long playing up to it took.
-
+    """The first tape of a hunt that shows an incident.
     Attributes:
-        tape: its number in the campaign, from 0; the same everywhere.
-        seconds: of processor time, for people; loading the target and shrinking are not counted.
+        tape: its number in the campaign, from 0; the same on every machine.
+        seconds: processor time of play up to that tape, for people; loading the target and shrinking do not count.
     """
 
     tape: int
@@ -82,11 +84,10 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Other:
-    """The first tape of a hunt that shows something which looks like no scenario of its scope.
-
+    """The first tape of a hunt with a divergence that looks like no scenario of its scope.
     Attributes:
         kind: class of the divergence.
-        check: the check that saw it.
+        check: the check that reported it.
         what: its words, with # for numbers.
         tape: the tape's number.
     """
@@ -99,7 +100,7 @@ class Other:
 
 @dataclass(frozen=True)
 class HuntKey:
-    """Which hunt: on a target, with what is in play, from a seed."""
+    """The target, scope and seed of a hunt."""
 
     target: str
     scope: Scope
@@ -108,16 +109,15 @@ class HuntKey:
 
 @dataclass(frozen=True)
 class Hunt:
-    """What a hunt came to.
-
+    """The result of a hunt.
     Attributes:
-        wanted: scenarios whose tapes diverge on the target; the hunt ends when all of them were seen.
-        drawn: digest, which changes when the generator, the target's profiles or the words of what is wanted do.
-        tapes: tapes played.
-        seconds: of processor time, playing them.
-        found: scenario -> where it was seen first.
-        others: what looks like no scenario, one a kind.
-        note: why the hunt ended before its time, or None.
+        wanted: scenarios whose tapes diverge on the target. The hunt ends when all of them were seen.
+        drawn: a digest that changes when the generator, the target's profiles or the words of the wanted scenarios do.
+        tapes: tapes that were played.
+        seconds: processor time of play.
+        found: scenario -> its first sighting.
+        others: divergences that look like no scenario, one of each kind.
+        note: why the hunt ended early, or None.
     """
 
     wanted: tuple[str, ...]
@@ -131,16 +131,15 @@ class Hunt:
 
 @dataclass
 class Matrix:
-    """Everything that was measured so far.
-
+    """All measurements so far.
     Attributes:
         seeds: seeds of the hunts, in order.
-        budget: of each hunt.
+        budget: budget of each hunt.
         cores: CPUs of the machine.
-        version: of staleloc.
+        version: version of staleloc.
         releases: targets, oldest first.
-        replays: target -> scenario -> what its tape does there.
-        hunts: the hunts that are done.
+        replays: target -> scenario -> result of its tape.
+        hunts: finished hunts.
         absent: target -> why nothing could be measured on it.
     """
 

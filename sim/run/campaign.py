@@ -1,4 +1,7 @@
-"""CAMPAIGN"""
+"""A campaign: many tapes within a budget. Its findings do not depend on the number of workers.
+Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take chunks of them. Their
+answers are put in the order of tape numbers before anything is counted or decided.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,8 @@ __all__ = ["Budget", "Campaign", "Found", "Results"]
 @dataclass(frozen=True)
 class Budget:
     """When a campaign ends: after `tapes` tapes, `seconds` seconds with a loaded target, or at the first divergence.
-
-    With `first`, tapes with smaller numbers than the diverging one are still played, and later ones do not
-    count, so that the results are the same on any number of workers.
+    With `first`, tapes with smaller numbers than the diverging one are still played and later ones do not count, so
+    that the results are the same on any number of workers.
     """
 
     tapes: int | None = None
@@ -51,16 +53,15 @@ class Found:
 
 @dataclass
 class Results:
-    """What a campaign saw.
-
+    """The results of a campaign.
     Attributes:
-        found: for each kind of divergence (class, check, pool, policy, event, and the event that
-            made a loc stale) the tape with the smallest number, in the order of numbers.
+        found: for each kind of divergence (class, check, pool, policy, event, and the event that made a loc stale) the
+            tape with the smallest number, in the order of numbers.
         skipped: events that did not apply.
         diverged: tapes that diverged.
         seen: situation -> how often it happened.
-        interrupted: somebody ended the campaign before its budget was spent.
-        notes: what people should know, one line each.
+        interrupted: whether the campaign was ended before its budget was spent.
+        notes: messages for the user, one line each.
     """
 
     profiles: list[Profile] = field(default_factory=list)
@@ -76,25 +77,24 @@ class Results:
 
 
 CHUNK = 16
-"""Tapes a worker takes at a time."""
+"""Tapes that a worker takes at a time."""
 
 MAX_LOST = 5
-"""Tapes on which the target may take its process down or hang, before the campaign ends: each costs a new process."""
+"""Tapes that may crash or hang the target before the campaign ends. Each costs a new process."""
 
 
 MAX_WORDINGS = 8
-"""Wordings of one class and check at one place that are looked at, of whole requests: two bugs may differ in nothing
-else, and one bug has some, too."""
+"""Wordings of one class and check at one place that are kept, at the engine level. Two bugs may differ in their words
+only, and one bug may have several wordings."""
 
 
 class Campaign:
     """Plays tapes ``0, 1, 2, ...`` of a seed on `workers` processes.
-
     Args:
         target: the target's name.
         mutant: a mutant's name, or None.
-        scope: what tapes are drawn from.
-        progress: called with the results so far, every now and then, from a worker's thread.
+        scope: the profiles from which tapes are drawn.
+        progress: is called with the results so far from time to time, from a worker's thread.
     """
 
     def __init__(
@@ -128,10 +128,9 @@ class Campaign:
         self._passed_over = 0
 
     def run(self) -> Results:
-        """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
-
+        """Play until the budget is spent. Ctrl-C ends the campaign early and returns the results so far.
         Raises:
-            TargetError: the target cannot be loaded or driven, and nothing was found until then.
+            TargetError: the target cannot be loaded or driven, and there is no finding yet.
         """
         prepare(parse(self._target))
         started = time.monotonic()
@@ -163,7 +162,7 @@ class Campaign:
         self._results.notes.append(f"{why}; these are the results so far")
 
     def _wind_up(self, pool: ThreadPoolExecutor, played: bool) -> None:
-        """Wait for the threads, at once if not all is `played`, however often somebody presses Ctrl-C."""
+        """Wait for the threads. If not all is `played`, end them at once, however often Ctrl-C is pressed."""
         while True:
             try:
                 if not played:
@@ -189,7 +188,7 @@ class Campaign:
             worker.close()
 
     def _start_clock(self) -> None:
-        """The first loaded target starts it: one that takes longer to load than the budget is played all the same."""
+        """Start the clock when the first target is loaded, so that loading time does not count."""
         with self._lock:
             if self._deadline is None and self._budget.seconds is not None:
                 self._deadline = time.monotonic() + self._budget.seconds
@@ -205,7 +204,7 @@ class Campaign:
             return list(range(first, stop)) or None
 
     def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
-        """Play a chunk; the worker afterwards, which is another one if the first died."""
+        """Play a chunk and return the worker, which is a new one if the old one died."""
         died = -1
         while tapes and not self._over:
             done = 0
@@ -233,7 +232,7 @@ class Campaign:
         return worker
 
     def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
-        """A process that dies twice on a tape has a bug, unless somebody else killed it."""
+        """A process that dies twice on one tape shows a bug of the target, unless it was killed from outside."""
         if error.code == -9:
             raise TargetError(
                 f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known"
@@ -252,7 +251,7 @@ class Campaign:
             self._settle(itertools.takewhile(self._answers.__contains__, itertools.count(self._next)))
 
     def _settle(self, tapes: Iterable[int]) -> None:
-        """Enter these tapes' answers into the results, in this order, until the campaign is over."""
+        """Enter the answers of these tapes into the results, in this order, until the campaign is over."""
         results = self._results
         for tape in tapes:
             answer = self._answers.pop(tape)
@@ -273,7 +272,7 @@ class Campaign:
     def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
         kind = (*divergence.key, *answer["place"])
-        # Calls of an allocator are told apart by their minimal tapes; of whole requests the words tell.
+        # Allocator-level divergences are told apart by their minimal tapes later, engine-level ones by their words.
         words = (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
         if words not in self._kinds:
             self._wordings[kind] += 1

@@ -1,4 +1,4 @@
-"""PLAYER"""
+"""Plays single tapes in a worker, and finds and adapts tapes that a user names."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ __all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape
 
 
 class Unplayable(Exception):
-    """The tape is outside the target's contract or capability; the message says how."""
+    """The tape is outside the target's contract or capability; the message says why."""
 
 
 class WorkerLost(TargetError):
-    """Somebody killed the process, or no other could be had: nothing is known about the tape."""
+    """The process was killed from outside, or no new one could be started: nothing is known about the tape."""
 
 
 class Player:
-    """Plays tapes on one target. Use as a context manager.
-
+    """Plays tapes on one target, with a new worker when the target ends the old one. Use as a context manager.
     Attributes:
         profiles: how the target can be driven.
-        stand_ins: what stands in for parts of the engine; see `WorkerProcess.stand_ins`.
+        stand_ins: test doubles for parts of the engine; see `WorkerProcess.stand_ins`.
         events: events of the last tape that were played.
-        skipped: how many of them did not apply.
+        skipped: events of the last tape that did not apply.
         seen: situations of the last tape.
         cpu: seconds of processor time that the worker took for the last tape; None if it gave no answer.
     """
@@ -55,12 +54,11 @@ class Player:
         self._effect: str | None = None
 
     def play(self, tape: Tape) -> Divergence | None:
-        """The divergence of a tape, or None.
-
+        """Return the divergence of a tape, or None.
         Raises:
-            Unplayable: the target cannot or must not be asked to do this.
+            Unplayable: the tape is outside the target's contract or capability.
             TargetError: the harness cannot drive this target.
-            WorkerLost: somebody else killed its process.
+            WorkerLost: the process was killed from outside.
         """
         self.events, self.skipped, self.seen, self._effect, self.cpu = 0, 0, {}, None, None
         try:
@@ -83,7 +81,7 @@ class Player:
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
 
     def effect(self) -> Tape | None:
-        """The last tape as it took effect, or None if all of it did."""
+        """Return the part of the last tape that took effect, or None if that is all of it."""
         return None if self._effect is None else loads(self._effect)
 
     def close(self) -> None:
@@ -109,15 +107,14 @@ class Player:
 
 
 def is_scenario(name: str) -> bool:
-    """Whether a name is that of a packaged scenario, if of anything, and not of a file."""
+    """Return whether a name can only be that of a packaged scenario, not of a file."""
     return not Path(name).exists() and "/" not in name
 
 
 def find_tape(name: str) -> Tape:
-    """The tape of a file, or else the packaged scenario of that name.
-
+    """Return the tape of a file, or else the packaged scenario of that name.
     Raises:
-        TapeError: there is no such tape, or it is none.
+        TapeError: there is no such tape, or the file holds none.
     """
     if not is_scenario(name):
         return load(name)
@@ -130,14 +127,14 @@ def find_tape(name: str) -> Tape:
 
 
 def origin_of(tape: Tape) -> tuple[str, str | None]:
-    """The target and the mutant that the tape was found on; the builtin and none if it does not say."""
+    """Return the target and the mutant on which the tape was found; builtin and None if the tape does not say."""
     known = tape.provenance or {}
     target, mutant = known.get("target"), known.get("mutant")
     return (target if isinstance(target, str) else "builtin"), (mutant if isinstance(mutant, str) else None)
 
 
 def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
-    """The tape with policy and dtype that the target has, and a line for each that was changed; see `fitted`."""
+    """Return the tape with a policy and dtype that the target has, and one line for each change; see `fitted`."""
     profile = profile_of(tape.config, profiles)
     if profile is None:
         return tape, []
@@ -147,15 +144,14 @@ def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What replays of a tape showed.
-
+    """The results of replays of one tape.
     Attributes:
         tape: the tape as it was played.
-        divergence: that of the first replay in which there was one, or None.
-        verdicts: how often each divergence (None for none) was the outcome.
-        events: events played, all replays together.
+        divergence: the first divergence, or None.
+        verdicts: how often each divergence (None for none) was the result.
+        events: events that were played, in all replays together.
         skipped: how many of them did not apply.
-        notes: what was changed to play the tape.
+        notes: the changes that made the tape playable.
         profiles: how the target can be driven.
     """
 
@@ -171,8 +167,7 @@ class Replayed:
 
 
 def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -> Replayed:
-    """Play a tape.
-
+    """Play a tape several times.
     Raises:
         TargetError: the target cannot be loaded or driven.
         Unplayable: the tape is outside the target's contract or capability.

@@ -1,15 +1,14 @@
-"""The worker: one process, one target, one JSON line an answer. Its argument is the process that asks.
+"""The worker: one process with one target that answers each request with one or more lines of JSON.
+A real engine may crash, hang or leak, and only one release fits in a process. So targets live in workers, and the
+campaign gets lines of JSON. Standard output belongs to the protocol; the engine's own output goes to standard error.
 
-A real engine may crash, hang or leak, and only one release fits in a process; so targets live in
-workers, and what reaches the campaign is lines of JSON. Standard output belongs to the protocol: the
-engine's own output goes to standard error.
-
-Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
-events or null; see `declaring.handed_on`),
-``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
-``place`` tells divergences of one class apart, ``drawn`` tapes, where a file declares events),
-``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took effect, if that was another; ``cpu`` is
-what it took, in seconds of this process).
+Requests, one a line:
+- ``{"op": "open", "target": ..., "mutant": ..., "events": ...}``: the last is a file of declared events or null; see
+  `handed_on` in `parts.events_file`.
+- ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}``: one answer for each tape. ``place``
+  tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
+- ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
+  processor time in seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = ["main", "place"]
 
 
 class _Session:
-    """An opened target and what it is asked."""
+    """An opened target and its answers."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         read(request["events"])
@@ -51,7 +50,7 @@ class _Session:
         self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])
 
     def opened(self) -> dict[str, Any]:
-        """What the target is: its profiles, and what stands in for parts of the engine."""
+        """Return the target's profiles, and the test doubles for parts of the engine."""
         replaced = [
             [f"{leaf.module}.{leaf.attribute}", leaf.reason] for leaf in getattr(self.target, "replacements", ())
         ]
@@ -84,7 +83,7 @@ class _Session:
 
 
 def place(tape: Tape, divergence: Divergence | None) -> list[str]:
-    """What tells this divergence apart from others of its class, before anything is shrunk."""
+    """Return what tells this divergence apart from others of its class before anything is shrunk."""
     if divergence is None:
         return []
     events = [event for event in (divergence.event, divergence.stale_at) if event is not None]
@@ -121,7 +120,7 @@ def _serve(requests: TextIO, answers: TextIO) -> None:
 
 
 def _our_fault(error: Exception) -> str:
-    """What to say of an exception that no engine raised: it must not pass for a divergence."""
+    """Return the message for an exception that no engine raised: it must not pass for a divergence."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
     text = " ".join(str(error).split())[:200]
