@@ -1,5 +1,5 @@
 """The reference model: what the memory of a hybrid KV cache must be after each event.
 
-Pure Python on the standard library. It knows nothing of targets: it adopts the slots a target hands
-out and from then on says what every loc translates to, who owns every slot and what every slot holds.
+Pure Python on the standard library. It knows nothing of targets. It adopts the slots that a target hands out; from then
+on it predicts the translation of every loc, and the owner and the content of every slot.
 """

@@ -1,7 +1,7 @@
-"""Rounds of admission, replayed in numbers: each request is asked for what the ones before it left.
+"""Rounds of admission, replayed in numbers: each request is measured against the room that earlier ones left.
 
-The model does not predict which slots are handed out or what the tree gives up for them. What is free and what the
-tree can give up are two sides of one sum, and an admission takes a known amount off it.
+The model does not predict which slots are handed out, nor which tokens the tree evicts for them. It needs only the sum
+of free and evictable slots, from which an admission subtracts a known amount.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOTHING = Tokens(0, 0)
 
 
 class Preallocating:
-    """A round of preallocation. Requests are asked for in the order of the queue; the first that does not fit ends it.
+    """A round of preallocation, in the order of the queue. The first request that does not fit ends it.
 
     Args:
         accounts: how the node counts.
@@ -31,30 +31,33 @@ class Preallocating:
         self._load = load
         self._swa = budgets(accounts, room, load, resuming=False).swa
 
-    def offers(self, job: Job, cached: int, locked: Tokens = NOTHING) -> tuple[Tokens, Tokens]:
-        """What a request asks for, and what the budgets have for it.
+    def offers(self, job: Job, cached: int, locked: Tokens = NOTHING, loaded: int = 0) -> tuple[Tokens, Tokens]:
+        """A request's demand, and the budgets' room for it.
 
         Args:
             job: the request.
             cached: tokens of its prompt found in the tree.
-            locked: tokens that the tree could give up before it found them, and cannot now.
+            locked: tokens that the tree could evict before the match, and cannot evict now.
+            loaded: tokens of the cached ones that are loaded back from the host and still need slots.
         """
         left = budgets(self._accounts, _pinned(self._room, locked), self._load, resuming=False)
         if not self._accounts.rules.swa_refreshed and self._accounts.uses_tail:
             left = left._replace(swa=self._swa)
+        left = Tokens(left.full - loaded, left.swa - loaded)
         return self._accounts.asked(job, cached, self._load.running), left
 
-    def admit(self, job: Job, cached: int, locked: Tokens = NOTHING) -> None:
+    def admit(self, job: Job, cached: int, locked: Tokens = NOTHING, loaded: int = 0) -> None:
         """The request got its slots."""
         room, taken = _pinned(self._room, locked), self._accounts.allocated(job, cached)
-        self._room = replace(room, full_free=room.full_free - taken.full, swa_free=room.swa_free - taken.swa)
+        full, swa = taken.full + loaded, taken.swa + loaded
+        self._room = replace(room, full_free=room.full_free - full, swa_free=room.swa_free - swa)
         self._load = replace(self._load, active=self._load.active + 1)
         self._swa -= self._accounts.required(job).swa
 
 
 class Resuming:
-    """A round in which retracted requests resume: a budget is counted once, and each request takes what it is
-    charged off it, or it is counted anew after each (``resume_retracted_reqs``).
+    """A round in which retracted requests resume (``resume_retracted_reqs``). The budget is counted once, and each
+    request's charge is subtracted from it; or it is counted again after each request.
 
     Args:
         accounts: how the node counts.
@@ -69,7 +72,7 @@ class Resuming:
         self._left = budgets(accounts, room, load, resuming=True)
 
     def offers(self, job: Job) -> tuple[Tokens, Tokens]:
-        """What a request asks for, and what the budgets have left for it."""
+        """A request's demand, and the budgets' remaining room for it."""
         return self._accounts.required(job), self._left
 
     def admit(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""What a decode node may hand out: two budgets, each a sum of terms with names.
+"""The budgets of a decode node: two sums of named terms.
 
 The sums are those of SGLang's decode preallocation queue (``_swa_aware_allocatable_token_budgets``).
 """
@@ -12,20 +12,20 @@ from .disaggregation import CLIP_NEW_TOKENS, Accounts, Job, Load, Room, Tokens
 __all__ = ["Terms", "budget_terms", "budgets"]
 
 Terms = dict[str, int]
-"""What it is -> tokens, negative where it is kept back."""
+"""Name of a term -> tokens, negative if they are kept back."""
 
 
 def budgets(accounts: Accounts, room: Room, load: Load, resuming: bool) -> Tokens:
-    """Full and SWA tokens that may be handed out now; twice the one budget of a pool that takes no tail."""
+    """Full and SWA tokens that may be handed out now; a pool without tails has one budget, given twice."""
     full, swa = budget_terms(accounts, room, load, resuming)
     return Tokens(sum(full.values()), sum(swa.values()))
 
 
 def budget_terms(accounts: Accounts, room: Room, load: Load, resuming: bool) -> tuple[Terms, Terms]:
-    """What the two budgets are made of.
+    """The terms of the two budgets.
 
-    When retracted requests are resumed, neither they nor what running requests may still want count.
-    A pool that takes no tail has one budget, of the pool that has less.
+    When retracted requests are resumed, neither they nor the future needs of running requests count.
+    A pool without tails has one budget, that of the smaller pool.
     """
     evictable = room.swa_evictable if accounts.rules.swa_evictable or not accounts.uses_tail else 0
     full = {"free": room.full_free, "evictable": room.full_evictable}
@@ -64,8 +64,8 @@ def _kept_swa(accounts: Accounts, room: Room, load: Load, resuming: bool) -> Ter
 
 
 def _growth(accounts: Accounts, requests: int, used: int) -> int:
-    """SWA tokens reserved for the decode of so many requests: no more than fill their windows, for then each
-    new token lets an old one go."""
+    """SWA tokens reserved for the decode of so many requests: at most their windows, because behind a full window
+    each new token frees an old one."""
     return min(accounts.reserved * requests, max(0, requests * (accounts.window or 0) - used))
 
 

@@ -1,4 +1,4 @@
-"""The shape of one cache: pool sizes, page size, layers, and which pool and policy hold it."""
+"""The shape of one cache: pool sizes, page size, layers, pool and policy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES
 LEVELS = ("allocator", "engine")
 
 FEATURES = ("disagg", "spec", "graphs")
-"""What the engine level can have on top: disaggregated decode, speculative decode, captured graphs."""
+"""Features of the engine level: disaggregated decode, speculative decode, captured graphs."""
 
 FULL = "full"
 SWA = "swa"
@@ -17,8 +17,8 @@ SWA = "swa"
 WRITE_POLICIES = ("write_through", "write_back")
 
 SPEC_VERSIONS = ("v1", "v2", "dflash")
-"""Ways to give slots to a draft: taken and handed back at once, or kept ahead of what is committed; DFLASH's draft, a
-chain without keys of its own, has the latter in code of its own."""
+"""Ways to give slots to a draft. V1 takes them and returns them at once. V2 keeps them ahead of the committed tokens.
+DFLASH's draft, a chain without its own keys, does the same in separate code."""
 
 MAX_SIZE = 1 << 16
 MAX_HOST_SIZE = 4 * MAX_SIZE
@@ -27,12 +27,12 @@ MAX_SPEC = 16
 
 
 class ConfigError(ValueError):
-    """A configuration that no engine could be started with; the message says which rule it breaks."""
+    """A configuration with which no engine can start; the message names the broken rule."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a cache is built from. Part of every tape.
+    """The parameters of a cache. Part of every tape.
 
     Attributes:
         pool: ``"hybrid"`` (separate full and SWA pools, SGLang's ``SWAKVPool``) or ``"dsv4"``
@@ -49,14 +49,14 @@ class Config:
         host_full_size: slots of the host's full pool, in tokens; 0 for no host tier.
         host_swa_size: slots of the host's SWA pool, in tokens.
         write_policy: when a node is copied to the host: ``"write_through"`` or ``"write_back"``.
-        features: which of `FEATURES` are in play, in their order; at the engine level only.
+        features: the active `FEATURES`, in their order; at the engine level only.
         reserved_decode: with disaggregated decode, decode tokens reserved for each active request.
         decode_tree: with disaggregated decode, the decode node keeps a prefix tree.
         spec_version: with speculative decode, one of `SPEC_VERSIONS`.
         spec_steps: tokens of the draft's longest path, the bonus not counted.
         spec_topk: tokens of the draft at one depth at most; 1 for a chain.
         spec_draft_tokens: tokens that are verified in one step, the bonus included; of a chain `spec_steps` + 1.
-        bigram: the prefix tree is keyed by pairs of tokens, for the draft's KV depends on the next one (EAGLE).
+        bigram: the prefix tree is keyed by pairs of tokens, because the draft's KV depends on the next token (EAGLE).
     """
 
     pool: str = "hybrid"
@@ -97,7 +97,7 @@ class Config:
 
     @property
     def spec_ahead(self) -> bool:
-        """Whether speculative decode keeps slots ahead of what is committed."""
+        """Whether speculative decode keeps slots ahead of the committed tokens."""
         return "spec" in self.features and self.spec_version != "v1"
 
     @property

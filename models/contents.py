@@ -1,4 +1,4 @@
-"""What every slot of every layer holds, as tags: each KV row written is one number, told apart from all others."""
+"""The content of every slot of every layer, as tags: each written KV row has a unique number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Contents", "CopiedRows", "Tag"]
 
 
 class Tag(NamedTuple):
-    """What a tag stands for: the KV of a request's token at a layer, written at an event."""
+    """The origin of a tag: the KV of a request's token at a layer, written at an event."""
 
     request: int
     position: int
@@ -28,12 +28,12 @@ class CopiedRows(NamedTuple):
 class Contents:
     """The memory of all layers.
 
-    It follows the memory physically, freed slots included, because a real slot keeps its bytes too.
+    It models the physical memory, freed slots included, because a real slot also keeps its bytes.
     Slot 0 is the dummy slot: anything may be in it.
 
     Attributes:
         layers: layer -> slot -> tag; 0 in a slot never written.
-        tags: what each tag stands for; ``tags[0]`` is the row never written.
+        tags: the origin of each tag; ``tags[0]`` is the row never written.
     """
 
     def __init__(self, config: Config) -> None:
@@ -59,7 +59,7 @@ class Contents:
                 memory[slot] = tag
 
     def copy_out(self, locs: list[int], table: list[int]) -> CopiedRows:
-        """What a CPU copy of these locs holds: all full rows, and the SWA rows that exist."""
+        """A CPU copy of these locs: all full rows, and the SWA rows that exist."""
         mask = [table[loc] > 0 for loc in locs]
         layers: list[list[int | None]] = []
         for layer, memory in enumerate(self.layers):
@@ -69,7 +69,7 @@ class Contents:
         return CopiedRows(layers, mask)
 
     def copy_in(self, rows: CopiedRows, locs: list[int], table: list[int]) -> None:
-        """Load a copy: a row goes where both the copy and the mapping have it; other slots stay as they are."""
+        """Load a copy: a row is restored if both the copy and the mapping have it; other slots do not change."""
         for layer, tags in enumerate(rows.layers):
             memory = self.layers[layer]
             for slot, tag in zip(self.slots(layer, locs, table), tags, strict=True):

@@ -1,4 +1,4 @@
-"""The world of disaggregated decode: requests from the queue to their end, and what each token's KV is."""
+"""The world of disaggregated decode: requests from the queue to their end, and each token's KV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["STARTED", "DecodeRequest", "DecodeWorld", "Stage"]
 
 
 class Stage(Enum):
-    """Where a request stands; see `staleloc.sim.targets.disagg`."""
+    """The stage of a request; see `staleloc.sim.targets.disagg`."""
 
     QUEUED = "queued"
     TRANSFERRING = "transferring"
@@ -31,16 +31,16 @@ STARTED = (Stage.PREBUILT, Stage.RUNNING)
 
 @dataclass
 class DecodeRequest(Request):
-    """One request on the decode node. `computed` counts the tokens whose KV is here, in whichever tier.
+    """One request on the decode node. `computed` counts the tokens whose KV is on the node, in any tier.
 
     Attributes:
         most: output tokens at most.
-        stage: where it stands.
+        stage: its stage.
         cached: prompt tokens that were in the tree when it got its slots.
         received: full pages the sender has written since.
         full, swa: the pages the sender was told.
         held: for each token with KV, whether it had an SWA slot when the request was retracted last.
-        holes: tokens whose SWA row was lost in an earlier retraction; what a slot of theirs holds is nobody's.
+        holes: tokens whose SWA row was lost in an earlier retraction; the content of their slots is undefined.
     """
 
     most: int = 1
@@ -58,7 +58,7 @@ class DecodeRequest(Request):
         return len(self.tokens) - self.prompt
 
     def copied(self, held: tuple[bool, ...]) -> None:
-        """It is retracted; `held` tokens have an SWA slot. Those that had none the last time lost their rows then."""
+        """Retract the request; `held` tokens have an SWA slot. Tokens without one last time lost their rows then."""
         self.holes |= {position for position, was in enumerate(self.held) if not was}
         self.held = held
 
@@ -74,7 +74,7 @@ class DecodeWorld(EngineWorld):
 
     Attributes:
         accounts: how the node counts.
-        queues: stage -> requests there, in the order in which they came.
+        queues: stage -> its requests, in order of arrival.
     """
 
     request_type: type[DecodeRequest] = DecodeRequest
@@ -98,7 +98,7 @@ class DecodeWorld(EngineWorld):
         return request
 
     def stage(self, number: int) -> Stage | None:
-        """Where a request stands, None if it is not alive."""
+        """The stage of a request, None if it is not alive."""
         return self.job(number).stage if number in self.requests else None
 
     def at(self, stage: Stage) -> list[DecodeRequest]:

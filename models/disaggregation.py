@@ -1,7 +1,7 @@
-"""How a decode node counts: which tokens get SWA slots up front, what a request needs, what may be handed out.
+"""The counting rules of a decode node: which tokens get SWA slots up front, what a request needs, what is available.
 
 The numbers are those of SGLang's decode preallocation queue (``DecodePreallocQueue``, SWA tail from PR 25805's
-release on). Two pools are counted apart: the full pool holds every token of a request, the SWA pool its tail.
+release on). The two pools are counted separately: the full pool holds every token of a request, the SWA pool its tail.
 All numbers are tokens unless a name says pages.
 """
 
@@ -82,11 +82,11 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Load:
-    """The requests that count, by where they stand. Those still queued do not.
+    """The requests that count, by stage. Queued ones do not count.
 
     Attributes:
         running: in the running batch.
-        active: running, being transferred, or waiting to be started: as many.
+        active: number of those running, being transferred, or waiting to be started.
         prebuilt: started, and in no queue yet.
         retracted: on the CPU, first to resume first.
     """
@@ -99,7 +99,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Room:
-    """What the pools hold: free slots, slots the prefix tree can give up, and the size of the SWA pool."""
+    """The room in the pools: free slots, slots that the prefix tree can evict, and the size of the SWA pool."""
 
     full_free: int
     full_evictable: int
@@ -115,7 +115,7 @@ def committed(prompt: int, outputs: int) -> int:
 
 def qualifies(page_size: int, swa_pool: bool, offers_tail: bool) -> bool:
     """Whether a pool takes tail preallocation: it has an SWA pool, pages of more than one token, and an allocator
-    with ``alloc_extend_swa_tail`` (``_uses_swa_tail_prealloc``). Nothing of that changes while a node runs."""
+    with ``alloc_extend_swa_tail`` (``_uses_swa_tail_prealloc``). None of this changes while a node runs."""
     return swa_pool and page_size > 1 and offers_tail
 
 
@@ -153,7 +153,7 @@ class Accounts:
     # Lengths
 
     def tail(self, length: int) -> int:
-        """SWA tokens of a request of so many tokens that starts from nothing."""
+        """SWA tokens of a request of so many tokens without a cached prefix."""
         if not self.uses_tail:
             return max(length, 0)
         if self.window and self.tree and self.rules.wide_tail:
@@ -161,25 +161,25 @@ class Accounts:
         return tail_length(length, self.window, self.page_size)
 
     def lengths(self, job: Job) -> Tokens:
-        """What to preallocate: prompt and committed output, and the tail of that (``_prealloc_kv_lens``)."""
+        """The lengths to preallocate: prompt and committed output, and their tail (``_prealloc_kv_lens``)."""
         length = committed(job.prompt, job.outputs)
         return Tokens(length, self.tail(length))
 
     def required(self, job: Job) -> Tokens:
-        """What a request is charged: its lengths and the reserved tokens (``_prealloc_required_tokens``)."""
+        """The charge for a request: its lengths and the reserved tokens (``_prealloc_required_tokens``)."""
         full, swa = self.lengths(job)
         return Tokens(self.charged(full) + self.reserved, self.charged(swa) + self.swa_reserved)
 
     def retractable(self, jobs: Sequence[Job]) -> Tokens:
-        """What retracting these running requests would give back; of the SWA pool the prompt's tail and the output
-        (``_swa_retractable_len``)."""
+        """The tokens that retracting these running requests would free; in the SWA pool the prompt's tail and the
+        output (``_swa_retractable_len``)."""
         return Tokens(
             sum(job.prompt + job.outputs for job in jobs),
             sum(self.tail(job.prompt) + job.outputs for job in jobs),
         )
 
     def charged(self, tokens: int) -> int:
-        """So many tokens as the engine counts them: whole pages, where it does."""
+        """So many tokens as the engine counts them, in whole pages if it does so."""
         return -(-tokens // self.page_size) * self.page_size if self.rules.whole_pages else tokens
 
     @property
@@ -197,8 +197,8 @@ class Accounts:
     # Admission
 
     def asked(self, job: Job, cached: int, running: Sequence[Job]) -> Tokens:
-        """What the budgets are asked for to admit a request with `cached` tokens in the tree: what it is charged, or
-        what it may come to less what could be retracted, whichever is more (``pop_preallocated``)."""
+        """The demand on the budgets to admit a request with `cached` tokens in the tree (``pop_preallocated``): the
+        larger one of its charge, and its largest possible length minus the tokens that could be retracted."""
         length, tail = self.lengths(job)
         new = (self._pages(length) if self.tree or self.rules.asks_whole else length) - cached
         swa = length - cached if self.whole(cached) and self.rules.whole_charged else tail
@@ -213,7 +213,7 @@ class Accounts:
         return asked.full <= budgets.full and (not self.uses_tail or asked.swa <= budgets.swa)
 
     def whole(self, cached: int) -> bool:
-        """Whether every new token of a request gets an SWA slot, not its tail alone."""
+        """Whether every new token of a request gets an SWA slot, not only its tail."""
         return not self.uses_tail or (cached > 0 and not self.rules.tail_after_prefix)
 
     def allocated(self, job: Job, cached: int) -> Tokens:
@@ -226,7 +226,8 @@ class Accounts:
         return -(-tokens // self.page_size) * self.page_size
 
     def rejects(self, job: Job, full_size: int, swa_size: int) -> bool:
-        """Whether a request is turned away: no empty node could hold it (``_check_if_req_exceed_kv_capacity``)."""
+        """Whether a request is rejected: even an empty node could not hold it
+        (``_check_if_req_exceed_kv_capacity``)."""
         if not self.uses_tail:
             return job.prompt > min(full_size, swa_size)
         return job.prompt > full_size or self.required(job).swa > swa_size

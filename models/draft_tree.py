@@ -1,4 +1,4 @@
-"""Proposed tokens as a tree: which token comes after which, and where a draft puts it."""
+"""Proposed tokens as a tree: the order of tokens, and their places in a draft."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Tree:
 
     @classmethod
     def of(cls, tokens: Sequence[int], parents: Sequence[int], steps: int, topk: int, nodes: int) -> Tree:
-        """The tree that comes closest to what was asked for.
+        """The valid tree that is closest to the given tokens and parents.
 
-        Tokens and parents are used again from their start where there are too few. A node whose parent is not there
-        yet, is as deep as a path may be, or is followed by a full level goes to the first node that can take it.
+        If there are too few tokens or parents, they are reused from the start. If a node's parent does not exist yet,
+        is at the largest depth, or is followed by a full level, the node goes to the first node that can take it.
 
         Args:
             tokens: at least one.
@@ -46,7 +46,7 @@ class Tree:
         return cls(tuple(tokens[node % len(tokens)] for node in range(nodes)), tuple(chosen))
 
     def depth(self, node: int) -> int:
-        """How many tokens come between node 0 and a node, itself counted."""
+        """The number of tokens from node 0 to a node, without node 0."""
         return len(self.path(node)) - 1
 
     def path(self, node: int) -> list[int]:

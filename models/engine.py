@@ -1,4 +1,4 @@
-"""The world of the engine level: requests, and what each prefix's KV is."""
+"""The world of the engine level: requests, and the KV of each prefix."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["EngineWorld"]
 
 
 class EngineWorld(Witness):
-    """Everything an engine-level tape touches.
+    """Everything that an engine-level tape touches.
 
-    Slots are not predicted: whoever holds a token's KV must hold the tag of its prefix.
+    Slots are not predicted: each slot with a token's KV must hold the tag of the token's prefix.
 
     Attributes:
         requests: the requests that wait or run, by number.
         swa_layers: for each layer, whether it is an SWA layer.
-        graphs: what was captured and run through graphs.
+        graphs: captures, and runs through graphs.
         mapping: the target's table as it was read after each event.
     """
 
@@ -128,7 +128,7 @@ class EngineWorld(Witness):
         return (max(0, start + 1 - self.config.window), stop) if self.swa_layers[layer] else (0, stop)
 
     def name(self, tag: int) -> str:
-        """A row for people."""
+        """A row's tag in words, for messages."""
         if tag == 0:
             return "nothing"
         known = self.tags.tokens(tag)

@@ -1,11 +1,10 @@
-"""Captured graphs: what may be in one, what a replay must write where, and whose answer a polluted one serves.
+"""Captured graphs: their captures and runs, where a replay must write, and the origin of a polluted translation.
 
-A graph holds operations on fixed addresses. Capturing runs none of them, and a replay runs these and nothing
-else of the code that was captured. So a graph may read its static inputs, which are written before every
-replay, the mapping and the KV buffers, which change in place, and what it computes itself; it may hold no
-value of the host, wait for none, and make no tensor whose shape depends on values. And it may not read what a
-run before it computed: a translation that was a cache hit during the capture is not in the graph, and every
-replay serves the answer for another batch.
+A graph holds operations on fixed addresses. A capture runs none of them. A replay runs them, and nothing else of the
+captured code. A graph may read its static inputs, which are written before every replay; the mapping and the KV
+buffers, which change in place; and its own results. It may not hold or wait for a value of the host, nor create a
+tensor whose shape depends on values. It also may not read the results of an earlier run: if a translation was a cache
+hit during the capture, the graph does not contain it, and every replay uses the translation of another batch.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import NamedTuple
 __all__ = ["DUMMY", "Draft", "Graphs", "Run", "misplaced", "padded"]
 
 DUMMY = 0
-"""The slot for rows of a graph that its batch does not fill."""
+"""The slot for padding rows: rows of a graph beyond its batch."""
 
 
 class Run(NamedTuple):
@@ -58,11 +57,11 @@ class Draft(NamedTuple):
 
 
 class Graphs:
-    """What was captured, what has run, and what was drafted.
+    """Captures, runs and drafts.
 
     Attributes:
         runs: every run so far, warm-ups included.
-        drafts: request -> its proposal that was not verified yet.
+        drafts: request -> its unverified proposal.
     """
 
     def __init__(self) -> None:
@@ -102,7 +101,7 @@ class Graphs:
     def served(self, run: Run, written: Sequence[int]) -> Run | None:
         """The run whose translation a later one served, as its SWA writes show it.
 
-        A run from before the capture comes first: its answer is in the graph. None if it is nobody's.
+        A run from before the capture comes first: its translation is in the graph. None if no run matches.
         """
         others = [other for other in self.runs if other.event < run.event]
         early = [other for other in others if other.event <= run.captured]
@@ -124,7 +123,7 @@ def padded(slots: Sequence[int], size: int) -> list[int]:
 
 
 def misplaced(written: Sequence[int], slots: Sequence[int]) -> int | None:
-    """The first row that a run wrote elsewhere than it must, None if there is none.
+    """The first row that a run wrote to a wrong slot, None if there is none.
 
     Each token's row goes to its slot, and a row beyond the batch to the dummy slot.
 

@@ -9,7 +9,7 @@ __all__ = ["Copied", "Fault", "overlap_fault", "partition_fault"]
 
 
 class Fault(NamedTuple):
-    """What is wrong with a pool: a class of divergence, and the fact in words."""
+    """A fault in a pool: a class of divergence, and a message."""
 
     kind: str
     what: str
@@ -23,7 +23,7 @@ class Copied(NamedTuple):
 
 
 def overlap_fault(pool: str, copies: Iterable[Copied]) -> Fault | None:
-    """What is wrong with the transfers that use a pool, or None: two may share a slot if both only read it."""
+    """The fault in the transfers that use a pool, or None. Two may share a slot if both only read it."""
     writer: dict[int, int] = {}
     reader: dict[int, int] = {}
     for number, copy in enumerate(copies, 1):
@@ -39,14 +39,14 @@ def overlap_fault(pool: str, copies: Iterable[Copied]) -> Fault | None:
 def partition_fault(
     pool: str, pages: int, free: list[int], owners: Mapping[str, Iterable[int]], in_flight: Iterable[int]
 ) -> Fault | None:
-    """What is wrong with who has which page, or None.
+    """The fault in the ownership of pages, or None.
 
     Args:
         pool: the pool's name, for the message.
         pages: its pages, 1 to `pages`; page 0 is the dummy page.
         free: its free list, in pages.
         owners: owner -> its pages. A page may be listed more than once for one owner.
-        in_flight: pages that queued transfers read or write; one that nobody else owns belongs to them.
+        in_flight: pages that queued transfers read or write; a page without an owner belongs to them.
     """
     flying = set(in_flight)
     owner_of: dict[int, str] = {}

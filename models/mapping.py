@@ -1,4 +1,4 @@
-"""The table full loc -> SWA loc as it must be, with the history of every entry."""
+"""The expected table full loc -> SWA loc, with the history of every entry."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Mapping:
             final -1 of the real table (the translation of "none") is not part of it.
         history: full loc -> its changes in event order. An entry never set has none.
         used: full loc -> event at which a translation of it was last right.
-        lenient: full loc -> a second value the real table may show, because nobody may read the
-            entry: what a free group has not resolved yet, or what a restore left behind.
+        lenient: full loc -> a second value that the real table may show, because no caller may read the
+            entry: a free group has not resolved it yet, or a restore left it behind.
     """
 
     def __init__(self, size: int) -> None:
@@ -35,14 +35,14 @@ class Mapping:
         self.lenient: dict[int, int] = {}
 
     def set(self, event: int, loc: int, swa: int) -> None:
-        """The entry of `loc` is `swa` from this event on."""
+        """Set the entry of `loc` to `swa`, from this event on."""
         self.lenient.pop(loc, None)
         if self.table[loc] != swa:
             self.table[loc] = swa
             self.history.setdefault(loc, []).append(Change(event, swa))
 
     def follow(self, event: int, table: list[int]) -> None:
-        """The table was read after this event, and is right by definition: where slots are not predicted."""
+        """Adopt the table that was read after this event, at the level at which slots are not predicted."""
         if not self.table:
             self.table = [0] * len(table)
         if table != self.table:
@@ -56,29 +56,29 @@ class Mapping:
         return next((after.event for before, after in reversed([*pairwise(known)]) if before.swa == swa), None)
 
     def forget(self, event: int, loc: int) -> None:
-        """The entry is dead: it reads 0, or its old value while nobody may ask."""
+        """Clear the entry: it must read 0, or its old value while no caller may read it."""
         old = self.table[loc] or self.lenient.get(loc, 0)
         self.set(event, loc, 0)
         if old:
             self.lenient[loc] = old
 
     def settle(self, actual: list[int]) -> None:
-        """Entries that may show an old value and show 0 by now must stay 0."""
+        """Require 0 from now on of entries that may show an old value and already show 0."""
         for loc in [loc for loc in self.lenient if actual[loc] == 0]:
             del self.lenient[loc]
 
     def strict(self, locs: Iterable[int]) -> None:
-        """No second value any more for these locs."""
+        """Allow no second value any more for these locs."""
         for loc in locs:
             self.lenient.pop(loc, None)
 
     def use(self, event: int, locs: Iterable[int]) -> None:
-        """These locs were translated rightly at this event."""
+        """Record a correct translation of these locs at this event."""
         for loc in locs:
             self.used[loc] = event
 
     def value_at(self, loc: int, event: int) -> int:
-        """What the entry was right after an event."""
+        """The value of the entry right after an event."""
         swa = 0
         for change in self.history.get(loc, ()):
             if change.event > event:
@@ -91,7 +91,7 @@ class Mapping:
         return swa == 0 or any(change.swa == swa for changes in self.history.values() for change in changes)
 
     def clear(self, event: int) -> None:
-        """Every entry is 0."""
+        """Set every entry to 0."""
         self.lenient.clear()
         for loc, swa in enumerate(self.table):
             if swa:

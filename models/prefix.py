@@ -1,8 +1,7 @@
-"""What a token's KV is: it depends on all tokens up to it, and on the layer, and on nothing else.
+"""The identity of a token's KV: it depends on all tokens up to it and on the layer, and on nothing else.
 
-Two requests with the same prefix have the same KV there; that is what a prefix cache lives on. So a
-tag is given to each pair of prefix and layer, and whoever holds the KV of that prefix, in whichever
-slot of whichever tier, must hold that tag.
+Two requests with the same prefix have the same KV there; a prefix cache relies on this. Each pair of prefix and layer
+therefore has a tag, and every slot with the KV of that prefix, in any tier, must hold that tag.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ __all__ = ["PrefixTags"]
 
 
 class PrefixTags:
-    """Numbers prefixes as they turn up.
+    """Numbers prefixes in the order in which they first occur.
 
     A tag is ``prefix * layers + layer``, prefixes counted from 1: 0 is the row never written.
     """
@@ -24,7 +23,7 @@ class PrefixTags:
         self._parents: list[tuple[int, int]] = [(0, 0)]
 
     def prefixes(self, tokens: Iterable[int], after: int = 0) -> list[int]:
-        """The number of each prefix of `tokens` that goes on after prefix `after` (0: the empty one)."""
+        """The number of each prefix that continues prefix `after` (0: the empty one) with `tokens`."""
         numbers = []
         for token in tokens:
             key = (after, token)

@@ -1,6 +1,6 @@
-"""The prefix tree as it must be: keys that are page-aligned and distinct, and locks that running requests account for.
+"""The expected prefix tree: page-aligned, distinct keys, and locks that running requests account for.
 
-Which nodes there are is the target's choice. The model adopts the tree and judges it.
+The target chooses the nodes. The model adopts the tree and judges it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Node", "Placed", "found_whole", "place", "structure_fault", "wanted_
 
 
 class Node(Protocol):
-    """What the model needs to know of a node; see `staleloc.sim.targets.engine.NodeView`."""
+    """The facts of a node that the model needs; see `staleloc.sim.targets.engine.NodeView`."""
 
     @property
     def node(self) -> int: ...
@@ -61,8 +61,8 @@ def place(nodes: Sequence[Node]) -> list[Placed]:
 
 
 def found_whole(placed: Sequence[Placed], tokens: Sequence[int], page_size: int) -> tuple[int, list[tuple[Node, int]]]:
-    """How many of these tokens, in whole pages, the device has in both pools from the first one on, and the nodes that
-    have them, each with how many. Whatever an engine asks of a match, it finds as many."""
+    """How many of these tokens, in whole pages, the device has in both pools from the first one on; and the nodes that
+    hold them, each with its number of tokens. Every engine's match finds at least as many."""
     known, held = tuple(tokens), 0
     path: list[tuple[Node, int]] = []
     for item in placed:
@@ -79,7 +79,7 @@ def found_whole(placed: Sequence[Placed], tokens: Sequence[int], page_size: int)
 
 
 def structure_fault(nodes: Sequence[Node], page_size: int) -> str | None:
-    """What is wrong with the tree's shape, or None."""
+    """The fault in the tree's shape, or None."""
     children: dict[int | None, set[tuple[int, ...]]] = {}
     for node in nodes:
         if not node.tokens or len(node.tokens) % page_size:

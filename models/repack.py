@@ -1,4 +1,4 @@
-"""Live tokens that moved to other SWA slots, with their rows: what a pool that is packed anew looks like."""
+"""Live tokens that moved to other SWA slots with their rows: the state after a pool is re-packed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["repack"]
 
 
 def repack(world: World, grants: list[Grant], old: list[int], held: dict[int, list[int]], actual: list[int]) -> None:
-    """These tokens have other SWA slots from now on, which hold what their old ones held.
+    """Give these tokens other SWA slots, which hold the content of the old ones.
 
-    What lies in slots that no token has is the target's business, and so are entries that nobody may ask for.
+    Slots without a token, and entries that no caller may read, are adopted from the target.
 
     Args:
         grants: the tokens; their old slots have been released.

@@ -1,4 +1,4 @@
-"""Requests as a scheduler sees them: what is computed, and what may happen next."""
+"""Requests as a scheduler sees them: their computed tokens, and their next possible step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Phase", "Request"]
 
 
 class Phase(Enum):
-    """Where a request stands."""
+    """The stage of a request."""
 
     WAITING = "waiting"
     ADMITTED = "admitted"

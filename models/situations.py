@@ -1,4 +1,4 @@
-"""The situations worth reaching: a campaign in which one never happened proves little about it."""
+"""The situations worth reaching. A campaign proves little about a situation that never happened in it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SITUATIONS: dict[str, str] = {
 """Name -> what happened, in one line."""
 
 DECISIVE = ("idle_group_end",)
-"""Situations in which the same event asks for something else: what goes wrong in one is a bug of its own."""
+"""Situations in which the same event requests something else; a fault in one is a separate bug."""
 
 ENGINE_SITUATIONS: dict[str, str] = {
     "prefix_hit": "a prompt found a part of itself in the tree, on the device",
@@ -194,5 +194,5 @@ class Witness:
 
     @property
     def decisive(self) -> tuple[str, ...]:
-        """Those situations of this event that make a divergence another bug."""
+        """The situations of this event that make a divergence a separate bug."""
         return tuple(name for name in DECISIVE if self._saw_at.get(name) == self.now)

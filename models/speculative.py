@@ -1,6 +1,6 @@
-"""Speculative decode: lengths in tokens and in keys, what a step reserves, and the world of requests that decode so.
+"""Speculative decode: lengths in tokens and in keys, a step's reserve, and the world of such requests.
 
-The draft's KV of token i depends on token i + 1 too where keys are bigrams (EAGLE), so n tokens have n - 1 keys.
+If keys are bigrams (EAGLE), the draft's KV of token i also depends on token i + 1, so n tokens have n - 1 keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BIGRAM = 1 << 32
 
 @dataclass(frozen=True, order=True)
 class KeyLen:
-    """A length in keys of the prefix tree. It adds to no length in tokens."""
+    """A length in keys of the prefix tree. It cannot be added to a length in tokens."""
 
     count: int
 
@@ -61,15 +61,15 @@ class Rules(Protocol):
 
 
 def branch_tokens(config: Config, length: int) -> int:
-    """Tokens from the start of the page that `length` lies in to the end of a branch of the draft, in whole pages;
-    of a draft whose branches follow each other without pages between them, its `spec_steps`."""
+    """Tokens from the start of `length`'s page to the end of a branch of the draft, in whole pages. `spec_steps` for a
+    draft whose branches follow each other without page alignment."""
     if config.page_size == 1 or config.spec_topk == 1:
         return config.spec_steps
     return config.pages(length % config.page_size + config.spec_steps) * config.page_size
 
 
 def alloc_len(config: Config) -> int:
-    """Tokens that one step may take, wherever it begins in a page (``get_alloc_len_per_decode``)."""
+    """The most tokens that one step may take, at any start within a page (``get_alloc_len_per_decode``)."""
     return max(branch_tokens(config, config.page_size - 1) * config.spec_topk, config.spec_draft_tokens)
 
 
@@ -80,11 +80,11 @@ class SpecRequest(Request):
     Attributes:
         allocated: tokens that have slots.
         drafted: tokens whose KV the draft's pool has.
-        prepared: a step was prepared and nothing drafted yet.
-        tree: what was drafted and not verified yet.
+        prepared: a step is prepared and not drafted yet.
+        tree: the draft that is not verified yet.
         steps: how many steps it was prepared for.
         prepared_at: tokens that were committed when it was last prepared.
-        uncommitted: lengths of accepted paths that the scheduler does not know of, the oldest first.
+        uncommitted: lengths of accepted paths that the scheduler does not know yet, the oldest first.
     """
 
     allocated: int = 0
@@ -97,12 +97,12 @@ class SpecRequest(Request):
 
     @property
     def committed(self) -> int:
-        """Tokens with KV that the scheduler knows of."""
+        """Tokens with KV that the scheduler knows."""
         return self.computed - sum(self.uncommitted)
 
 
 class SpecWorld(EngineWorld):
-    """Everything a tape of speculative decode touches."""
+    """Everything that a tape of speculative decode touches."""
 
     def __init__(self, config: Config, rules: Rules) -> None:
         super().__init__(config)
@@ -121,7 +121,7 @@ class SpecWorld(EngineWorld):
         self.requests[number] = SpecRequest(plain.tokens, plain.prompt, prefixes=plain.prefixes)
 
     def admit(self, number: int, cached: int) -> None:
-        """A request was admitted; what is cached has the draft's KV too."""
+        """A request was admitted; its cached tokens have the draft's KV too."""
         super().admit(number, cached)
         request = self.speculating(number)
         request.allocated = request.drafted = cached
@@ -135,8 +135,8 @@ class SpecWorld(EngineWorld):
     # A step
 
     def goal(self, number: int) -> int:
-        """The length up to which V2 gives slots before a step: the reserve is twice what a step takes, for one step
-        may not be committed yet. An engine that counts the bonus at once counts that step's too."""
+        """The length up to which V2 gives slots before a step. The reserve is two steps, because one step may not be
+        committed yet. An engine that counts the bonus token at once also counts that step's."""
         request, config = self.speculating(number), self.config
         claimed = len(request.uncommitted) if self.rules.claims_bonus else 0
         goal = request.committed + claimed + 2 * alloc_len(config)
@@ -159,6 +159,10 @@ class SpecWorld(EngineWorld):
         if self.config.spec_ahead:
             request.allocated = self.goal(number)
 
+    def rooted(self, number: int, tree: Tree) -> Tree:
+        """The tree as it is proposed for a request, whose next token may be known."""
+        return tree
+
     def draft(self, number: int, tree: Tree) -> None:
         """A tree was proposed."""
         request = self.speculating(number)
@@ -178,19 +182,23 @@ class SpecWorld(EngineWorld):
             request.uncommitted.append(len(path))
 
     def commit(self, number: int) -> None:
-        """The scheduler knows of the oldest accepted path."""
+        """The scheduler learns the oldest accepted path."""
         self.speculating(number).uncommitted.pop(0)
 
+    def counted(self, number: int) -> int:
+        """What an engine counts as committed of a request."""
+        return self.speculating(number).committed
+
     def may_leave(self, number: int) -> bool:
-        """Whether no step of a request is under way but one that is verified. One of V1 holds nothing."""
+        """Whether a request has no step under way, except a verified one. A step of V1 holds no slots."""
         request = self.requests.get(number)
         if not isinstance(request, SpecRequest) or not self.config.spec_ahead:
             return True
         return not request.prepared and request.tree is None and len(request.uncommitted) < 2
 
     def may_finish(self, number: int) -> bool:
-        """Whether a scheduler may find a request done: it learned of a result after the last preparation, which gave up
-        window slots that are missing in what is inserted otherwise. A first step's gives up none."""
+        """Whether a scheduler may find a request done: it has learned a result since the last preparation. Otherwise
+        the window slots that the preparation freed would be missing in the insertion. A first step's frees none."""
         if not super().may_finish(number) or not self.may_leave(number):
             return False
         request = self.speculating(number)
@@ -201,8 +209,8 @@ class SpecWorld(EngineWorld):
         return super().may_abort(number) and self.may_leave(number)
 
     def must_be_evicted(self, number: int) -> int:
-        """Tokens from the front whose SWA slots a request has given up once it is prepared, if they were its own: all
-        but its window, in whole pages, and one page that an engine may keep."""
+        """Leading tokens whose SWA slots a prepared request has freed, if they were its own: all but its window, in
+        whole pages, and one page that an engine may keep."""
         config = self.config
         kept = config.window + config.page_size + config.bigram
         return max(0, self.speculating(number).committed - kept) // config.page_size * config.page_size
@@ -222,11 +230,15 @@ class SpecWorld(EngineWorld):
     def draftable(self, number: int) -> int:
         """Computed tokens of which the draft can compute KV: with bigrams those whose next token is known."""
         request = self.speculating(number)
-        known = len(request.tokens) + (request.tree is not None)
+        known = len(request.tokens) + len(self.following(number))
         return min(request.computed, known - 1) if self.config.bigram else request.computed
 
+    def following(self, number: int) -> list[int]:
+        """The prefix that ends with a request's next token, if that is known: the root of its tree."""
+        return self.node_prefixes(number)[:1] if self.speculating(number).tree is not None else []
+
     def draft_tags(self, number: int, start: int, stop: int, layer: int) -> list[int]:
-        """What the draft's pool holds for a span of tokens at a layer."""
+        """The content of the draft's pool for a span of tokens at a layer."""
         return [self.tags.tag(prefix, layer) for prefix in self.draft_prefixes(number, start, stop)]
 
     def draft_prefixes(self, number: int, start: int, stop: int) -> list[int]:
@@ -234,10 +246,9 @@ class SpecWorld(EngineWorld):
         request = self.speculating(number)
         prefixes = request.prefixes
         if self.config.bigram:
-            root = self.node_prefixes(number)[:1] if request.tree is not None else []
-            prefixes = [*prefixes[1:], *root]
+            prefixes = [*prefixes[1:], *self.following(number)]
         return prefixes[start:stop]
 
     def keys(self, number: int, count: int) -> list[int]:
-        """A number for each of the first `count` keys of a request. Its tokens are all that are known."""
+        """A number for each of the first `count` keys of a request. No token beyond its own is known."""
         return key_numbers(self.requests[number].tokens, None, self.config.bigram)[:count]

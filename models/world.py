@@ -1,7 +1,7 @@
 """The world: requests, both pools, the mapping and every layer's contents, event by event.
 
-Adopt, then verify: a target's answer to an allocation comes in as `Grant`s; once the checks have
-passed them, the world takes them over and predicts everything that follows from them.
+Adopt, then verify: a target's answer to an allocation arrives as `Grant`s. After the checks have passed them, the world
+adopts them and predicts all consequences.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class _Saved:
 
 
 class World(Witness):
-    """Everything a tape touches.
+    """Everything that a tape touches.
 
     Attributes:
         requests: request -> full loc of each of its tokens.
         copies: copy -> its rows and the locs they came from.
-        kept: locs of a tensor that the caller keeps -> what they translated to when it was last asked for.
+        kept: locs of a tensor that the caller keeps -> their last translation.
     """
 
     def __init__(self, config: Config, restores_mapping: bool = True) -> None:
@@ -114,7 +114,7 @@ class World(Witness):
         return [Grant(request, start + i, loc, slot) for i, (loc, slot) in enumerate(zip(locs, swa, strict=True))]
 
     def extend(self, grants: list[Grant]) -> None:
-        """Take over newly allocated tokens."""
+        """Adopt newly allocated tokens."""
         size = self.config.page_size
         for grant in grants:
             if grant.position % size == 0:
@@ -129,7 +129,7 @@ class World(Witness):
             self._saved.allocated += [grant.loc for grant in grants]
 
     def remap(self, grants: list[Grant]) -> None:
-        """Live tokens have fresh SWA slots from now on."""
+        """Give live tokens fresh SWA slots."""
         if self.group_open and any(grant.loc in self._deferred for grant in grants):
             self.saw("remapped_in_group")
         for grant in grants:
@@ -148,7 +148,7 @@ class World(Witness):
         self.mapping.set(self.now, grant.loc, grant.swa)
 
     def ask_kept(self, locs: list[int]) -> None:
-        """A tensor of these locs that the caller keeps is translated."""
+        """Record the translation of a tensor of these locs that the caller keeps."""
         answer = [self.mapping.table[loc] for loc in locs]
         if self.kept.setdefault(tuple(locs), answer) != answer:
             self.saw("kept_asked_after_change")
@@ -157,7 +157,7 @@ class World(Witness):
     # Giving up
 
     def free(self, request: int, start: int) -> None:
-        """The request ends at `start`; both pools get the rest back."""
+        """End the request at `start`; both pools get the rest back."""
         locs = self.locs(request, start)
         size = self.config.page_size
         del self.requests[request][start:]
@@ -165,8 +165,8 @@ class World(Witness):
         self._unmap(locs)
 
     def free_swa(self, request: int, start: int, stop: int) -> None:
-        """The pages of a span lose their SWA slots. Whole pages, even if the span names a part of one:
-        a page's SWA slots are one allocation (SGLang PR 27779)."""
+        """Free the SWA slots of a span's pages: whole pages, even if the span contains a part of one. The SWA slots of
+        a page are one allocation (SGLang PR 27779)."""
         size = self.config.page_size
         if start % size or (stop % size and stop < len(self.requests[request])):
             self.saw("partial_page_evicted")
@@ -189,15 +189,15 @@ class World(Witness):
                 self.mapping.set(self.now, loc, 0)
 
     def release_swa(self, slots: Iterable[int]) -> None:
-        """These SWA slots are free again: a replaced mapping no longer names them."""
+        """Free these SWA slots: a replaced mapping no longer names them."""
         self.swa.release({slot // self.config.page_size for slot in slots if slot}, False)
 
     def begin_group(self) -> None:
-        """A free group is open."""
+        """Open a free group."""
         self.group_open = True
 
     def end_group(self) -> None:
-        """The free group is over: everything freed in it is available and unmapped."""
+        """End the free group: everything freed in it is available and unmapped."""
         self.group_open = False
         self.full.close_group()
         self.swa.close_group()
@@ -205,7 +205,7 @@ class World(Witness):
         self._deferred.clear()
 
     def clear(self) -> None:
-        """Nothing is left but copies on the CPU."""
+        """Drop everything except copies on the CPU."""
         if any(self.requests.values()):
             self.saw("cleared")
         self._note_change(self.mapped(loc for locs in self.requests.values() for loc in locs))
@@ -220,13 +220,14 @@ class World(Witness):
     # Backup and restore
 
     def backup(self) -> None:
-        """Remember who owns what."""
+        """Save all owners."""
         requests = {request: list(locs) for request, locs in self.requests.items()}
         self._saved = _Saved(requests, self.full.snapshot(), self.swa.snapshot())
 
     def restore(self) -> None:
-        """Tokens allocated since the backup never were. Unless the target restores the mapping, their
-        entries may keep their last value until the slot is handed out again: nobody can ask for them."""
+        """Undo the allocations since the backup. Unless the target restores the mapping, their entries may keep their
+        last
+        value until the slot is handed out again: no caller can read them."""
         assert self._saved is not None
         saved, self._saved = self._saved, None
         if saved.allocated:
@@ -260,7 +261,7 @@ class World(Witness):
         return self.contents.new_tags(self.forward.tokens, layer, self.now)
 
     def write(self, layer: int, tags: list[int]) -> None:
-        """The running batch's rows are in their slots."""
+        """Store the running batch's rows in their slots."""
         assert self.forward is not None
         if self.contents.swa[layer] and self.forward.changed:
             self.saw("written_after_change")
@@ -269,14 +270,14 @@ class World(Witness):
     # Copies and moves
 
     def cpu_copy(self, copy: int, locs: list[int]) -> None:
-        """Keep what a copy of these locs must hold."""
+        """Keep the expected content of a copy of these locs."""
         rows = self.contents.copy_out(locs, self.mapping.table)
         if any(rows.mask) and not all(rows.mask):
             self.saw("partial_mask")
         self.copies[copy] = (rows, locs)
 
     def load_cpu_copy(self, copy: int, locs: list[int]) -> None:
-        """Load a copy: a row arrives where the copy holds it and the mapping has a slot for it."""
+        """Load a copy: a row is restored if the copy holds it and the mapping has a slot for it."""
         rows, origin = self.copies[copy]
         table = self.mapping.table
         for held, loc in zip(rows.mask, locs, strict=True):
@@ -287,6 +288,6 @@ class World(Witness):
         self.contents.copy_in(rows, locs, table)
 
     def move(self, targets: list[int], sources: list[int]) -> None:
-        """Rows have moved in every layer."""
+        """Move rows in every layer."""
         self.saw("moved")
         self.contents.move(targets, sources, self.mapping.table)

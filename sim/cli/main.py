@@ -17,7 +17,8 @@ from typing import NoReturn
 
 import click
 
-from ...models.config import FEATURES, LEVELS
+from ...models.config import LEVELS
+from ..targets.base import ASKED
 from .audit import audit
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
@@ -34,20 +35,22 @@ _LEVEL_HELP = (
 )
 
 _FEATURES_HELP = (
-    f"What the engine level has on top: some of {', '.join(FEATURES)}, with commas. Each tape has one or more of them."
+    f"What the engine level has on top: some of {', '.join(ASKED)}, with commas: each tape "
+    "has one or more of them. With + between them each tape has all: disagg+spec."
 )
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The names in a list with commas."""
-    names = tuple(name.strip() for name in value.split(",")) if value is not None else ()
-    unknown = [name for name in names if name not in FEATURES]
+def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[str, ...], bool]:
+    """The names in a list, and whether plus signs join them: all in one tape."""
+    together = value is not None and "+" in value
+    names = tuple(name.strip() for name in value.split("+" if together else ",")) if value is not None else ()
+    unknown = [name for name in names if name not in ASKED]
     if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(FEATURES)}", ctx, param)
-    return names
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(ASKED)}", ctx, param)
+    return names, together
 
 
 @click.group(
@@ -79,7 +82,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--first", is_flag=True, help="Stop at the first divergence.")
 @click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
-@click.option("--features", metavar="A,B", callback=_features, help=_FEATURES_HELP)
+@click.option("--features", metavar="A,B|A+B", callback=_features, help=_FEATURES_HELP)
 @events_option
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
@@ -103,7 +106,7 @@ def fuzz(
     first: bool,
     mutant: str | None,
     level: str | None,
-    features: tuple[str, ...],
+    features: tuple[tuple[str, ...], bool],
     json_file: Path | None,
     repro_file: Path | None,
     folder: Path,
@@ -121,7 +124,7 @@ def fuzz(
     if tapes is None and seconds is None:
         seconds = DEFAULT_SECONDS
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, features))
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
 
 

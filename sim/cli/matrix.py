@@ -39,12 +39,16 @@ def _range(part: str) -> range:
 
 
 def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of SGLang targets; a version alone is a release."""
+    """Names of targets of an engine with releases; a version alone is a release."""
+    from ..targets.registry import families, released
+
+    family = released()
     names = [name.strip() for text in value for name in text.split(",")]
-    named = [f"sglang=={name}" if re.fullmatch(r"\d+(\.\w+)+", name) else name for name in names]
-    strange = [name for name in named if not name.startswith(("sglang==", "sglang@"))]
+    named = [f"{family.name}=={name}" if re.fullmatch(r"\d+(\.\w+)+", name) else name for name in names]
+    begins = [it.begins for it in families() if it.releases]
+    strange = [name for name in named if not re.match("|".join(begins), name)]
     if strange:
-        raise click.BadParameter(f"{strange[0]!r} is no SGLang release; use for example 0.5.12", ctx, param)
+        raise click.BadParameter(f"{strange[0]!r} is no {family.title} release; use for example 0.5.12", ctx, param)
     return tuple(named)
 
 

@@ -20,7 +20,7 @@ from ..run import player as replaying
 from ..run.campaign import Budget
 from ..run.player import Unplayable
 from ..run.progress import progress
-from ..targets.release import release_of
+from ..targets.registry import release_of
 from ..targets.scope import Scope
 from .text import say, warn
 

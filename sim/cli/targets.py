@@ -39,30 +39,22 @@ def list_targets() -> None:
     """Targets at hand, and how to name others."""
     from ..findings.text import columns
     from ..run.process import WorkerProcess
-    from ..targets.sglang.fetch import installed
+    from ..targets.registry import families
 
-    with WorkerProcess("builtin") as worker:
-        policies = {policy: None for profile in worker.profiles for policy in profile.policies}
-    rows = [("builtin", "the embedded implementation, all policies")]
-    rows += [(f"builtin:{policy}", "one policy of it") for policy in policies]
-    rows.append(("builtin@FOLDER", "a changed copy of its sources"))
-    rows += [(release.name, "in the cache") for release in installed()]
-    rows += [
-        ("sglang==VERSION", "any other release with a KV cache of full and SWA pools; fetched from PyPI"),
-        ("sglang@FOLDER", "a checkout"),
-        ("sglang@FILE.whl", "a wheel"),
-    ]
-    say("\n".join(columns(rows, indent="")))
+    def policies(target: str) -> list[str]:
+        with WorkerProcess(target) as worker:
+            return list(dict.fromkeys(policy for profile in worker.profiles for policy in profile.policies))
+
+    say("\n".join(columns([row for family in families() for row in family.rows(policies)], indent="")))
 
 
 @targets.command("add")
 @click.argument("spec")
 def add_target(spec: str) -> None:
     """Fetch SPEC (sglang==VERSION or sglang@FILE.whl) now, so that later runs need no network."""
-    from ..targets.sglang.fetch import add
+    from ..targets.registry import add
 
-    release = add(spec)
-    say(f"{release.name} is in {release.root}")
+    say(add(spec))
 
 
 @targets.command("show")
@@ -71,7 +63,7 @@ def show_target(spec: str) -> None:
     """What SPEC can do, and what stands in for parts of it."""
     from ..findings.text import columns
     from ..run.process import WorkerProcess
-    from ..targets.release import release_of
+    from ..targets.registry import release_of
 
     release_of(spec)
     with WorkerProcess(spec) as worker:
@@ -137,10 +129,8 @@ def list_scenarios() -> None:
     """
     from ..findings.text import columns
     from ..tapes import scenarios as packaged
+    from ..targets.registry import short_name
 
     rows = [("scenario", "class", "public reports", "diverges on (where tests play it; on all: docs/MATRIX.md)")]
-    rows += [
-        (it.name, it.kind, it.incident, ", ".join(name.removeprefix("sglang==") for name in it.diverges))
-        for it in packaged.scenarios()
-    ]
+    rows += [(it.name, it.kind, it.incident, ", ".join(map(short_name, it.diverges))) for it in packaged.scenarios()]
     say("\n".join(columns(rows, indent="")))

@@ -15,9 +15,10 @@ from ..findings.finding import our_version
 from ..run.progress import progress
 from ..tapes.scenarios import scenarios
 from ..targets.base import TargetError
+from ..targets.registry import released
 from . import file, pages
 from .measure import Session
-from .measurements import BLIND, RELEASES, SECONDS, SEEDS, HuntBudget, Matrix
+from .measurements import BLIND, SECONDS, SEEDS, HuntBudget, Matrix
 from .record import alarms, release_number
 
 __all__ = ["Asked", "MatrixOutputs", "run"]
@@ -26,6 +27,7 @@ __all__ = ["Asked", "MatrixOutputs", "run"]
 @dataclass(frozen=True)
 class Asked:
     """The user's request. None stands for the value of the file, or else the default.
+
     Attributes:
         targets: targets to measure; empty for all releases.
         blind: where to hunt as well; one of `measurements.BLIND`.
@@ -63,6 +65,7 @@ class MatrixOutputs:
 
 def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
     """Measure and write; return whether there is something new, whether Ctrl-C ended the run, and the table.
+
     Raises:
         KeepError: a file cannot be written or continued, or another run holds it.
         TargetError: nothing can be measured on any target.
@@ -97,7 +100,7 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
 
 def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
     """Measure and return whether that was completed. A matrix without releases is not saved."""
-    targets = asked.targets or tuple(f"sglang=={version}" for version in RELEASES)
+    targets = asked.targets or released().releases
     _check_versions(targets)
     try:
         with progress() as show:
@@ -121,4 +124,5 @@ def _check_versions(targets: Sequence[str]) -> None:
         try:
             release_number(target)
         except InvalidVersion:
-            raise TargetError(f"{target}: that is no version; name a release such as sglang==0.5.23") from None
+            example = released().releases[-1]
+            raise TargetError(f"{target}: that is no version; name a release such as {example}") from None

@@ -23,6 +23,7 @@ from ..core.schema import Schema
 from ..findings.files import KeepError, write
 from ..tapes.scenarios import scenarios
 from ..tapes.schema import DIALECT
+from ..targets.registry import families
 from ..targets.scope import Scope
 from .measurements import MAX_SECONDS, MAX_TAPES, VERDICTS, Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
 from .record import order
@@ -36,7 +37,6 @@ _LOCK_SECONDS = 0.2
 """Time for a second attempt, when the last owner removes the lock file during the first one."""
 
 _NAME: Schema = {"type": "string", "minLength": 1}
-_TARGET: Schema = {"type": "string", "pattern": "^(sglang(==|@)|builtin)"}
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TAPES}
 _SECONDS: Schema = {"type": "number", "minimum": 0, "maximum": 2 * MAX_SECONDS}
 
@@ -60,10 +60,12 @@ def _set(items: Schema, description: str) -> Schema:
 @cache
 def matrix_schema() -> Schema:
     """The schema of a matrix file."""
+    begins = "|".join(it.begins for it in reversed(families()))
+    target: Schema = {"type": "string", "pattern": f"^({begins})"}
     sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
     other = _closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
     hunt = _closed({
-        "target": _TARGET,
+        "target": target,
         "level": {"enum": list(LEVELS)},
         "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
         "seed": _COUNT,
@@ -94,7 +96,7 @@ def matrix_schema() -> Schema:
                 "cores": {"description": "CPUs of the machine.", **_COUNT, "minimum": 1},
                 "seeds": {**_set(_COUNT, "Seeds of the hunts."), "minItems": 1},
                 "budget": {"description": "Of each hunt: tapes, or seconds.", "anyOf": budget},
-                "releases": _set(_TARGET, "Targets, oldest release first."),
+                "releases": _set(target, "Targets, oldest release first."),
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
                 "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
                 "hunts": _list(hunt, "One a target, level, features and seed."),

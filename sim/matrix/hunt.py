@@ -1,4 +1,5 @@
 """A hunt: plays the tapes of a seed on a target and finds the scenarios that its divergences look like.
+
 At the allocator level all tapes are made of the same few calls, so a divergence is shrunk before it is compared. At the
 engine level shrinking takes longer than finding, and the words of the divergence are compared.
 """
@@ -71,6 +72,7 @@ def hunt(
     over: Callable[[], bool] = lambda: False,
 ) -> Hunt:
     """Play until everything wanted was seen, or the budget is spent.
+
     Args:
         known: scenarios that a find may look like; the wanted ones first.
         wanted: names of the scenarios whose tapes diverge on this target. If there are none, the whole budget is

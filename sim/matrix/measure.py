@@ -1,4 +1,5 @@
 """Measures what the matrix lacks: replays first, which take seconds, then hunts.
+
 Results are saved one by one, so that an interrupted run loses only the unfinished hunts.
 """
 
@@ -15,7 +16,7 @@ from ..run.process import kill_workers
 from ..run.progress import Progress
 from ..tapes.scenarios import Scenario
 from ..targets.base import Profile, TargetError
-from ..targets.registry import parse, prepare
+from ..targets.registry import prepare
 from ..targets.scope import Scope
 from .hunt import drawn, hunt
 from .measurements import Hunt, HuntKey, Matrix, Replayed
@@ -47,6 +48,7 @@ def _replay(player: Player, scenario: Scenario) -> Replayed:
 @dataclass
 class Session:
     """One run of the command: fills `matrix` and saves it as it grows.
+
     Attributes:
         known: every scenario.
         save: is called whenever the matrix has grown.
@@ -65,7 +67,7 @@ class Session:
         for target in sorted(targets, key=order):
             self.show.stage(f"replays on {target}")
             try:
-                prepare(parse(target))
+                prepare(target)
                 with Player(target) as player:
                     self.matrix.replays[target] = replay_all(player, self.known)
                     self._profiles[target] = player.profiles

@@ -1,4 +1,5 @@
 """The data of the release matrix: replays, hunts and their budgets.
+
 There is one replay for each cell, and one hunt for each release, scope and seed. A *hunt* is a campaign that knows no
 scenario while it plays. Its divergences are compared with the scenarios afterwards, so that one hunt answers for every
 incident of its scope.
@@ -12,15 +13,9 @@ from dataclasses import dataclass, field
 from ..targets.scope import Scope
 
 __all__ = [
-    "BLIND", "MAX_SECONDS", "MAX_TAPES", "RELEASES", "SECONDS", "SEEDS", "VERDICTS", "HuntBudget", "Hunt", "HuntKey",
+    "BLIND", "MAX_SECONDS", "MAX_TAPES", "SECONDS", "SEEDS", "VERDICTS", "HuntBudget", "Hunt", "HuntKey",
     "Matrix", "Other", "Replayed", "Sighting",
 ]  # fmt: skip
-
-RELEASES = (
-    *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
-    *("0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
-)
-"""SGLang releases from the oldest that can be driven to the newest that was out when this was written."""
 
 SECONDS = 60.0
 """Default budget of a hunt."""
@@ -50,6 +45,7 @@ VERDICTS: dict[str, str] = {
 @dataclass(frozen=True)
 class Replayed:
     """The result of a scenario's tape on a release.
+
     Attributes:
         verdict: one of `VERDICTS`.
         what: the words of the divergence, or why the tape cannot be played; empty if the tape does not diverge.
@@ -73,6 +69,7 @@ class HuntBudget:
 @dataclass(frozen=True)
 class Sighting:
     """The first tape of a hunt that shows an incident.
+
     Attributes:
         tape: its number in the campaign, from 0; the same on every machine.
         seconds: processor time of play up to that tape, for people; loading the target and shrinking do not count.
@@ -85,6 +82,7 @@ class Sighting:
 @dataclass(frozen=True)
 class Other:
     """The first tape of a hunt with a divergence that looks like no scenario of its scope.
+
     Attributes:
         kind: class of the divergence.
         check: the check that reported it.
@@ -110,6 +108,7 @@ class HuntKey:
 @dataclass(frozen=True)
 class Hunt:
     """The result of a hunt.
+
     Attributes:
         wanted: scenarios whose tapes diverge on the target. The hunt ends when all of them were seen.
         drawn: a digest that changes when the generator, the target's profiles or the words of the wanted scenarios do.
@@ -132,6 +131,7 @@ class Hunt:
 @dataclass
 class Matrix:
     """All measurements so far.
+
     Attributes:
         seeds: seeds of the hunts, in order.
         budget: budget of each hunt.

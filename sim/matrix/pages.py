@@ -13,11 +13,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ..findings.files import KeepError, write
 from ..findings.text import columns
 from ..tapes.scenarios import Scenario
+from ..targets.registry import released, short_name
 from .measurements import VERDICTS, Matrix
 from .record import alarms
 from .tables import (
     LEGEND,
-    PULL,
     TAPE_NUMBERS,
     UNREPORTED,
     UNTOLD,
@@ -26,7 +26,6 @@ from .tables import (
     empty,
     footnotes,
     head,
-    heading,
     label,
     measured,
     ordered,
@@ -46,7 +45,7 @@ _HITS = re.compile(r" \d+/\d+$")
 
 def to_text(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """The table, its legend and its footnotes."""
-    rows = [("", *map(heading, matrix.releases))]
+    rows = [("", *map(short_name, matrix.releases))]
     rows += [(label(it), *(short(cell_of(matrix, it, target)) for target in matrix.releases)) for it in ordered(known)]
     lines = columns(rows, indent="")
     used = {cell for row in rows[1:] for cell in row[1:]}
@@ -69,12 +68,14 @@ def _occurs(text: str, cells: set[str]) -> bool:
 
 def to_html(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """The page."""
+    family = released()
     loader = PackageLoader("staleloc.sim.matrix", "")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.get_template("page.html").render(
         measured=f"{measured(matrix)} {UNREPORTED} {TAPE_NUMBERS}",
-        pull=PULL,
-        heads=[heading(target) for target in matrix.releases],
+        engine=family.title,
+        pull=family.pulls,
+        heads=[short_name(target) for target in matrix.releases],
         rows=[_html_row(matrix, scenario) for scenario in ordered(known)],
         legend=list(LEGEND.items()),
         quiet=quiet_rows(matrix, known),
@@ -128,7 +129,7 @@ MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end o
 """Lines of a Markdown file between which the table stands, if it has more than the table."""
 
 _INTRO = (
-    "Which SGLang release shows which bug: by its tape, and by fuzzing that knows of no incident. "
+    "Which {engine} release shows which bug: by its tape, and by fuzzing that knows of no incident. "
     f"{UNREPORTED} See [FINDINGS.md](FINDINGS.md). "
     "Written by `staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of processor time, as on one "
     f"idle core, playing; loading and shrinking come on top. {TAPE_NUMBERS}"
@@ -141,7 +142,7 @@ _WIDTH = 112
 
 def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> str:
     """The table, one row an incident."""
-    rows = [["SGLang PR, incident", *map(heading, matrix.releases)]]
+    rows = [[f"{released().title} PR, incident", *map(short_name, matrix.releases)]]
     for scenario in ordered(known):
         cells = [short(cell_of(matrix, scenario, target), tapes).replace("*", "\\*") for target in matrix.releases]
         rows.append([_linked(scenario), *cells])
@@ -161,8 +162,9 @@ def to_markdown(matrix: Matrix, known: Sequence[Scenario]) -> str:
         "The same, with the number of the first tape that shows the bug (median of the seeds) in place of seconds."
     )
     new = "Divergences where no tape diverges, or where the bug is said to be fixed and no finding says otherwise."
+    intro = _wrapped(_INTRO.format(engine=released().title))
     lines = [
-        *[TITLE, "", *_wrapped(_INTRO), "", measured(matrix), "", compact(matrix, known), *legend, ""],
+        *[TITLE, "", *intro, "", measured(matrix), "", compact(matrix, known), *legend, ""],
         *["## In tapes", "", *_wrapped(f"{in_tapes} {TAPE_NUMBERS}"), "", compact(matrix, known, tapes=True)],
         *["## Blind, where nothing is known", "", *_wrapped(quiet_caption(matrix)), ""],
         *_markdown_table(quiet_rows(matrix, known)),
@@ -184,7 +186,7 @@ def to_markdown(matrix: Matrix, known: Sequence[Scenario]) -> str:
 
 def _linked(scenario: Scenario) -> str:
     parts = head(scenario)
-    number = f"[{parts.number}]({PULL}{parts.number})" if parts.number else ""
+    number = f"[{parts.number}]({released().pulls}{parts.number})" if parts.number else ""
     return parts.before + number + parts.after
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from ..tapes.scenarios import Said, Scenario
+from ..targets.registry import short_name
 from ..targets.scope import Scope
 from .hunt import scope_of
 from .measurements import Hunt, HuntKey, Matrix, Replayed
@@ -89,9 +90,6 @@ def seen_there(matrix: Matrix, target: str, scope: Scope) -> str:
     return f"{hunt.tapes:,} tapes, {'; '.join((finds or ['silent']) + ended)}"
 
 
-_PREFIX = "sglang=="
-
-
 @dataclass(frozen=True)
 class Disagreement:
     """What is seen on a release and what is said of it differ.
@@ -107,7 +105,8 @@ class Disagreement:
 
 def release_number(target: str) -> Version | None:
     """The version that a target's name holds; None for a checkout or a wheel."""
-    return Version(target.removeprefix(_PREFIX)) if target.startswith(_PREFIX) else None
+    name = short_name(target)
+    return Version(name) if name != target else None
 
 
 def order(target: str) -> tuple[bool, Version, str]:
@@ -150,7 +149,7 @@ def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagre
         text = f"diverges as something else ({replayed.what}), and is said to have it"
     if text is None:
         return None
-    why = scenario.remark.get(target.removeprefix(_PREFIX))
+    why = scenario.remark.get(short_name(target))
     return Disagreement(f"{text}: {why}" if why is not None else text, alarm)
 
 

@@ -10,17 +10,17 @@ from itertools import groupby
 from statistics import median_high
 
 from ..tapes.scenarios import Said, Scenario
+from ..targets.registry import short_name
 from .hunt import scope_of
 from .measurements import HuntKey, Matrix, Replayed, Sighting
 from .record import Disagreement, disagreement, hunted, is_known, news, places, scopes, seen_there
 
 __all__ = [
-    "LEGEND", "PULL", "TAPE_NUMBERS", "UNREPORTED", "UNTOLD", "Cell", "cell_of", "empty", "footnotes", "head",
-    "heading", "label", "measured", "ordered", "otherwise", "quiet_caption", "quiet_rows", "quiet_total", "ranges",
+    "LEGEND", "TAPE_NUMBERS", "UNREPORTED", "UNTOLD", "Cell", "cell_of", "empty", "footnotes", "head",
+    "label", "measured", "ordered", "otherwise", "quiet_caption", "quiet_rows", "quiet_total", "ranges",
     "said_words", "short", "untold",
 ]  # fmt: skip
 
-PULL = "https://github.com/sgl-project/sglang/pull/"
 
 _NAME = re.compile(r"pr(\d+)-(.*)")
 
@@ -79,16 +79,11 @@ def _behind(scenario: Scenario, known: Sequence[Scenario], seen: set[str]) -> It
     yield scenario
 
 
-def heading(target: str) -> str:
-    """A target at the head of a column."""
-    return target.removeprefix("sglang==")
-
-
 def ranges(targets: Collection[str], releases: Sequence[str]) -> str:
     """Some of the releases in their order; of those in a row the first and the last."""
     parts = []
     for there, run in groupby(releases, lambda target: target in targets):
-        names = [heading(target) for target in run]
+        names = [short_name(target) for target in run]
         if there:
             parts += [f"{names[0]} to {names[-1]}"] if len(names) >= _LONG else names
     return ", ".join(parts)
@@ -229,7 +224,7 @@ def otherwise(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
     for scenario in ordered(known):
         kinds: dict[tuple[str, str], list[str]] = {}
         for target, what in _cells(matrix, scenario, "other"):
-            why = scenario.remark.get(heading(target), "not known")
+            why = scenario.remark.get(short_name(target), "not known")
             kinds.setdefault((what, why), []).append(target)
         rows += [
             (label(scenario), ranges(targets, matrix.releases), what, why) for (what, why), targets in kinds.items()
@@ -315,7 +310,7 @@ def quiet_rows(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
     rows = []
     for target in dict.fromkeys(target for target, _ in quiet):
         cells = (seen_there(matrix, target, scope) if (target, scope) in quiet else "" for scope in drawn)
-        rows.append((heading(target), *cells))
+        rows.append((short_name(target), *cells))
     return [head, *rows] if rows else []
 
 

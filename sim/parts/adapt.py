@@ -19,6 +19,8 @@ def profile_of(config: Config, profiles: Iterable[Profile]) -> Profile | None:
     """The profile for a cache's level, features and pool, with its policy if there is one; see `lacking`."""
     wanted = (config.level, config.features, config.pool)
     fitting = [it for it in profiles if (it.level, it.features, it.pool) == wanted]
+    if config.host_full_size:
+        fitting = [it for it in fitting if it.host] or fitting
     same = next((it for it in fitting if config.policy in it.policies), None)
     if same is not None or config.policy in _OTHER_CODE:
         return same

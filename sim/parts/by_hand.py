@@ -26,7 +26,6 @@ from .session import Session
 __all__ = ["Engine"]
 
 _INDEX = re.compile(r"\{(\d+)\}")
-_TARGETS = f"{__name__.removesuffix('.parts.by_hand')}.targets."
 
 
 class Engine:
@@ -72,7 +71,7 @@ class Engine:
         except PASSED_ON:
             raise
         except BaseException as error:
-            if _misfit(error):
+            if _misfit(error, step.target.adapter):
                 raise TargetError(f"{event.kind} cannot be called ({type(error).__name__}: {error})") from error
             self._found = self._session.failure(step, error)
 
@@ -119,7 +118,7 @@ def _numbered(text: str) -> str:
     return _INDEX.sub(lambda match: str(int(match[1]) + 1), text)
 
 
-def _misfit(error: BaseException) -> bool:
+def _misfit(error: BaseException, adapter: tuple[str, ...]) -> bool:
     """Whether our adapter's own code failed on a release that it does not fit."""
     frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, MISFITS) and str(frames[-1]).startswith(f"{_TARGETS}sglang")
+    return isinstance(error, MISFITS) and str(frames[-1]).startswith(adapter)

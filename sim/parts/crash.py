@@ -15,12 +15,12 @@ _TOP = __name__.removesuffix(".sim.parts.crash")
 
 _OURS = (f"{_TOP}.models.", f"{_TOP}.sim.parts.")
 
-_HARNESS = f"{_TOP}.sim.targets.sglang"
-"""Our adapter's own frames: the engine's place is more telling."""
 
-
-def crash(error: BaseException, index: int, event: Event) -> Divergence:
+def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ...]) -> Divergence:
     """The divergence of class ``crash`` for an exception at an event.
+
+    Args:
+        adapter: see `Target.adapter`; the engine's place is more telling than the adapter's.
 
     Raises:
         TargetError: the harness cannot drive the target.
@@ -30,7 +30,7 @@ def crash(error: BaseException, index: int, event: Event) -> Divergence:
     theirs = [(frame, line) for frame, line in frames if not frame.f_globals["__name__"].startswith(_OURS)]
     if isinstance(error, TargetError) or not theirs:
         raise error
-    engine = [place for place in theirs if not place[0].f_globals["__name__"].startswith(_HARNESS)] or theirs
+    engine = [place for place in theirs if not place[0].f_globals["__name__"].startswith(adapter)] or theirs
     frame, line = next(
         (it for it in reversed(engine) if not it[0].f_globals["__name__"].startswith("torch")), engine[-1]
     )

@@ -11,7 +11,7 @@ from .allocator.generate import generate
 from .decode_node.generate import generate_disagg
 from .engine.generate import Author, generate_engine
 from .graphs.generate import GraphAuthor
-from .spec_node.generate import generate_spec_node
+from .spec_node.generate import generate_node
 from .speculative.generate import generate_spec
 from .speculative.generate_graphs import SpecGraphAuthor
 
@@ -27,8 +27,8 @@ def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
         return generate(choices, profiles)
     if any({"disagg", "spec"} & set(profile.features) for profile in profiles):
         profiles = [choices.pick(profiles)]
-    if {"disagg", "spec"} <= set(profiles[0].features):
-        return generate_spec_node(choices, profiles[0])
+    if "disagg" in profiles[0].asks and len(profiles[0].asks) > 1:
+        return generate_node(choices, profiles[0])
     if "disagg" in profiles[0].features:
         return generate_disagg(choices, profiles)
     if "spec" in profiles[0].features:

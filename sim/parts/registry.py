@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...models.config import Config
 from ..targets.base import Profile
 from .check import Check
+from .decode_node.host import NODE_HOST
 from .decode_node.part import DECODE_NODE
 from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
@@ -16,7 +17,17 @@ from .speculative.part import SPECULATIVE
 
 __all__ = ["ENGINE_CHECKS", "PARTS", "parts_of", "parts_of_profile", "simpler_configs"]
 
-PARTS: tuple[Part, ...] = (REQUESTS, LOCAL_PREFILL, PLAIN_DECODE, HOST, GRAPHS, SPECULATIVE, DECODE_NODE, SPEC_NODE)
+PARTS: tuple[Part, ...] = (
+    REQUESTS,
+    LOCAL_PREFILL,
+    PLAIN_DECODE,
+    HOST,
+    GRAPHS,
+    SPECULATIVE,
+    DECODE_NODE,
+    NODE_HOST,
+    SPEC_NODE,
+)
 """Every part; one that extends another's world or step comes after it."""
 
 

@@ -77,7 +77,7 @@ class Session:
             found = part.failure(step, error) if part.failure is not None else None
             if found is not None:
                 return found
-        return crash(error, step.index, step.event)
+        return crash(error, step.index, step.event, step.target.adapter)
 
 
 def _own(parts: Sequence[Part], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:

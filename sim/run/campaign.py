@@ -1,4 +1,5 @@
 """A campaign: many tapes within a budget. Its findings do not depend on the number of workers.
+
 Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take chunks of them. Their
 answers are put in the order of tape numbers before anything is counted or decided.
 """
@@ -22,7 +23,7 @@ from ..parts.generate import generate_tape
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, TargetError
-from ..targets.registry import parse, prepare
+from ..targets.registry import prepare
 from ..targets.scope import Scope
 from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from .protocol import divergence_from_json, divergence_to_json
@@ -33,6 +34,7 @@ __all__ = ["Budget", "Campaign", "Found", "Results"]
 @dataclass(frozen=True)
 class Budget:
     """When a campaign ends: after `tapes` tapes, `seconds` seconds with a loaded target, or at the first divergence.
+
     With `first`, tapes with smaller numbers than the diverging one are still played and later ones do not count, so
     that the results are the same on any number of workers.
     """
@@ -54,6 +56,7 @@ class Found:
 @dataclass
 class Results:
     """The results of a campaign.
+
     Attributes:
         found: for each kind of divergence (class, check, pool, policy, event, and the event that made a loc stale) the
             tape with the smallest number, in the order of numbers.
@@ -90,6 +93,7 @@ only, and one bug may have several wordings."""
 
 class Campaign:
     """Plays tapes ``0, 1, 2, ...`` of a seed on `workers` processes.
+
     Args:
         target: the target's name.
         mutant: a mutant's name, or None.
@@ -129,10 +133,11 @@ class Campaign:
 
     def run(self) -> Results:
         """Play until the budget is spent. Ctrl-C ends the campaign early and returns the results so far.
+
         Raises:
             TargetError: the target cannot be loaded or driven, and there is no finding yet.
         """
-        prepare(parse(self._target))
+        prepare(self._target)
         started = time.monotonic()
         pool = ThreadPoolExecutor(self._workers)
         played = False

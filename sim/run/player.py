@@ -34,6 +34,7 @@ class WorkerLost(TargetError):
 
 class Player:
     """Plays tapes on one target, with a new worker when the target ends the old one. Use as a context manager.
+
     Attributes:
         profiles: how the target can be driven.
         stand_ins: test doubles for parts of the engine; see `WorkerProcess.stand_ins`.
@@ -55,6 +56,7 @@ class Player:
 
     def play(self, tape: Tape) -> Divergence | None:
         """Return the divergence of a tape, or None.
+
         Raises:
             Unplayable: the tape is outside the target's contract or capability.
             TargetError: the harness cannot drive this target.
@@ -113,6 +115,7 @@ def is_scenario(name: str) -> bool:
 
 def find_tape(name: str) -> Tape:
     """Return the tape of a file, or else the packaged scenario of that name.
+
     Raises:
         TapeError: there is no such tape, or the file holds none.
     """
@@ -145,6 +148,7 @@ def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
 @dataclass(frozen=True)
 class Replayed:
     """The results of replays of one tape.
+
     Attributes:
         tape: the tape as it was played.
         divergence: the first divergence, or None.
@@ -168,6 +172,7 @@ class Replayed:
 
 def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -> Replayed:
     """Play a tape several times.
+
     Raises:
         TargetError: the target cannot be loaded or driven.
         Unplayable: the tape is outside the target's contract or capability.

@@ -202,7 +202,7 @@ class WorkerProcess(ChildProcess):
             WorkerDied, WorkerHung: at the tape after the last answer.
             TargetError: the harness cannot drive this target.
         """
-        self.send({"op": "run", "level": scope.level, "features": scope.features, "seed": seed, "tapes": tapes})
+        self.send({"op": "run", **scope.to_json(), "seed": seed, "tapes": tapes})
         for _ in tapes:
             yield self.receive(self._answer_seconds)
 

@@ -73,13 +73,18 @@ def divergence_from_json(values: dict[str, Any]) -> Divergence:
 
 def profile_to_json(profile: Profile) -> dict[str, Any]:
     """Return a profile as JSON values."""
-    return {**asdict(profile), "events": sorted(profile.events)}
+    excluded = {" ".join(parts): why for parts, why in profile.excluded.items()}
+    return {**asdict(profile), "events": sorted(profile.events), "excluded": excluded}
 
 
 def profile_from_json(values: dict[str, Any]) -> Profile:
     """Return the profile of these JSON values."""
     lists = {
         name: tuple(values[name])
-        for name in ("policies", "page_sizes", "dtypes", "features", "spec_versions", "spec_chains")
+        for name in (
+            *("policies", "page_sizes", "dtypes", "features"),
+            *("spec_versions", "spec_chains", "spec_treeless"),
+        )
     }
-    return Profile(**{**values, **lists, "events": frozenset(values["events"])})
+    excluded = {tuple(parts.split()): why for parts, why in values["excluded"].items()}
+    return Profile(**{**values, **lists, "events": frozenset(values["events"]), "excluded": excluded})

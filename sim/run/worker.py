@@ -1,12 +1,13 @@
 """The worker: one process with one target that answers each request with one or more lines of JSON.
+
 A real engine may crash, hang or leak, and only one release fits in a process. So targets live in workers, and the
 campaign gets lines of JSON. Standard output belongs to the protocol; the engine's own output goes to standard error.
 
 Requests, one a line:
 - ``{"op": "open", "target": ..., "mutant": ..., "events": ...}``: the last is a file of declared events or null; see
   `handed_on` in `parts.events_file`.
-- ``{"op": "run", "level": ..., "features": ..., "seed": ..., "tapes": [...]}``: one answer for each tape. ``place``
-  tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
+- ``{"op": "run", "level": ..., "features": ..., "together": ..., "seed": ..., "tapes": [...]}``: one answer for each
+  tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
 """
@@ -59,7 +60,7 @@ class _Session:
         return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        profiles = Scope(request["level"], tuple(request["features"])).of(self.profiles)
+        profiles = Scope.from_json(request).of(self.profiles)
         for index in request["tapes"]:
             with watched():
                 tape = generate_tape(seeded(request["seed"], index), profiles)

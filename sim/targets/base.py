@@ -10,12 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...models.config import Config
+from ...models.config import FEATURES, Config
 
 __all__ = [
-    "CALLS", "MISFITS", "V_MARK",
+    "ASKED", "CALLS", "HOST", "MISFITS", "V_MARK",
     "Batch", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Target", "TargetError",
 ]  # fmt: skip
+
+HOST = "host"
+"""What asks for the host tier of a decode node; see `Profile.asks`."""
+
+ASKED = (*FEATURES, HOST)
+"""What ``--features`` may ask for."""
 
 V_MARK = 1 << 32
 """Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
@@ -66,6 +72,9 @@ class Profile:
         unreachable: situation -> one line why this code never comes to it, whatever is played.
         spec_versions: with speculative decode, values of `Config.spec_version` it takes.
         spec_chains: those of them that take no trees where pages have more than one token.
+        spec_treeless: those of them with which a decode node keeps no prefix tree.
+        excluded: parts that do not combine here (names of features, ``"tree"``, ``"host"``, a spec version) -> one line
+            that says what refuses them.
     """
 
     pool: str
@@ -86,6 +95,14 @@ class Profile:
     unreachable: Mapping[str, str] = field(default_factory=dict, hash=False)
     spec_versions: tuple[str, ...] = ()
     spec_chains: tuple[str, ...] = ()
+    spec_treeless: tuple[str, ...] = ()
+    excluded: Mapping[tuple[str, ...], str] = field(default_factory=dict, hash=False)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The values of ``--features`` that ask for this way: its features, and `HOST` for a decode node's host tier.
+        An engine that computes its prompts draws a host tier without being asked."""
+        return (*self.features, *([HOST] if self.host and "disagg" in self.features else []))
 
 
 @dataclass(frozen=True)
@@ -131,9 +148,13 @@ class Target(Protocol):
     A method raises whatever the engine raises; the driver calls that a crash. All locs are full
     locs unless a name says SWA. Methods in the first part act; ``raw_`` methods only look and must
     change nothing, not even a cache.
+
+    Attributes:
+        adapter: how the names of modules begin that stand between us and the engine; empty if none do.
     """
 
     name: str
+    adapter: tuple[str, ...]
     profiles: tuple[Profile, ...]
 
     def build(self, config: Config) -> None:

@@ -111,12 +111,14 @@ class Preallocation:
         swa: SWA pages of the tokens from the start of the sender's window on, in order. The sender's window
             starts at ``max(0, prompt - window)``, or ``max(cached, prompt - window)`` by
             `Rules.sender_skips_cached`, down to a page boundary.
+        loaded: how many of the cached tokens come from the host, full rows or SWA rows.
     """
 
     request: int
     cached: int
     full: tuple[int, ...]
     swa: tuple[int, ...]
+    loaded: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ class DisaggTarget(Protocol):
     """
 
     name: str
+    adapter: tuple[str, ...]
     profiles: tuple[Profile, ...]
 
     def build(self, config: Config) -> None:

@@ -120,6 +120,7 @@ class EngineTarget(Protocol):
     """
 
     name: str
+    adapter: tuple[str, ...]
     profiles: tuple[Profile, ...]
 
     def build(self, config: Config) -> None:

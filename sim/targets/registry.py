@@ -1,36 +1,55 @@
-"""Target names: `builtin`, `builtin:POLICY`, `builtin@FOLDER`, `sglang==VERSION`, `sglang@PATH`."""
+"""The families of targets, and what is done with a target by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
-from ...models.config import FEATURES, LEVELS
-from .base import Profile, Target, TargetError
+from ...models.config import LEVELS
+from .base import ASKED, Profile, Target, TargetError
+from .embedded import Embedded
+from .family import Family, TargetSpec
 from .mutants import MUTANTS
-from .mutants.transform import Mutant, MutantError, Transform, load_builtin, load_changed
+from .mutants.transform import Mutant, MutantError
 from .scope import Scope
+from .sglang.family import Sglang
 
-__all__ = ["TargetSpec", "open_target", "parse", "prepare", "scope_of", "select_profiles"]
+__all__ = [
+    "add", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released", "scope_of",
+    "select_profiles", "short_name",
+]  # fmt: skip
+
+GROUP = "staleloc.targets"
+"""Entry points of installed packages that hold a `Family` each."""
 
 
-@dataclass(frozen=True)
-class TargetSpec:
-    """A target by name.
+@cache
+def families() -> tuple[Family, ...]:
+    """The families that come along, then those of installed packages, by name.
 
-    Attributes:
-        text: the name as the user gave it.
-        family: ``"builtin"`` or ``"sglang"``.
-        policy: the one policy asked for, or None for all.
-        root: folder of a changed copy of the embedded target's sources, or None for its own.
+    Raises:
+        TargetError: an installed one cannot be loaded.
     """
+    found = [_installed(it) for it in sorted(entry_points(group=GROUP), key=lambda it: it.name)]
+    return (Embedded(), Sglang(), *found)
 
-    text: str
-    family: str
-    policy: str | None = None
-    root: Path | None = None
+
+def _installed(entry: EntryPoint) -> Family:
+    try:
+        family: Family = entry.load()()
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TargetError(f"the targets of {entry.name} ({entry.value}) cannot be loaded: {said}") from None
+    return family
+
+
+def family_of(target: str) -> Family | None:
+    """The family that a target's name begins with, or None."""
+    found = (it for it in families() if target.startswith(it.name))
+    return max(found, key=lambda it: len(it.name), default=None)
 
 
 def parse(text: str) -> TargetSpec:
@@ -39,83 +58,68 @@ def parse(text: str) -> TargetSpec:
     Raises:
         TargetError: no such kind of target.
     """
-    family, _, policy = text.partition(":")
-    if text == "builtin":
-        return TargetSpec(text, family)
-    if family == "builtin" and policy:
-        return TargetSpec(text, family, _policy(policy))
-    if text.startswith("builtin@") and text != "builtin@":
-        return TargetSpec(text, "builtin", root=_copy(text))
-    if text.startswith(("sglang==", "sglang@")) and text not in ("sglang==", "sglang@"):
-        return TargetSpec(text, "sglang")
-    forms = "builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH"
-    raise TargetError(f"unknown target {text!r}; use {forms} (see: staleloc targets list)")
+    family = family_of(text)
+    spec = None if family is None else family.parse(text)
+    if spec is not None:
+        return spec
+    *forms, last = (form for it in families() for form in it.forms)
+    raise TargetError(f"unknown target {text!r}; use {', '.join(forms)} or {last} (see: staleloc targets list)")
 
 
-def _policy(name: str) -> str:
-    # Only here: a command that plays in workers has no use for torch, which takes longer to load than all the rest.
-    from .builtin import BuiltinEngine
+def prepare(target: str) -> None:
+    """Fetch what a target needs, so that workers find it; nothing of it is run.
 
-    known = sorted({policy for profile in BuiltinEngine.profiles for policy in profile.policies})
-    if name not in known:
-        raise TargetError(f"builtin has no policy {name!r}; it has {', '.join(known)}")
-    return name
-
-
-def _copy(text: str) -> Path:
-    root = Path(text.removeprefix("builtin@")).expanduser().absolute()
-    if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
-        raise TargetError(
-            f"{text}: that folder holds no copy of the embedded target's sources, its swa.py and the rest"
-        )
-    return root
+    Raises:
+        TargetError: there is no such target, or it cannot be had.
+    """
+    spec = parse(target)
+    spec.family.release(spec.text)
 
 
-def prepare(spec: TargetSpec) -> None:
-    """Fetch what the target needs, so that workers find it; nothing of it is run.
+def release_of(target: str) -> str | None:
+    """The engine's release, or None if it has none; fetched now if need be, so that workers need not.
 
     Raises:
         TargetError: it cannot be had.
     """
-    if spec.family == "sglang":
-        from .sglang import fetch
+    family = family_of(target)
+    return None if family is None else family.release(target)
 
-        fetch.resolve(spec.text)
+
+def released() -> Family:
+    """The family whose releases the matrix measures, and whose incidents the scenarios are."""
+    return next(it for it in families() if it.releases)
+
+
+def short_name(target: str) -> str:
+    """A target's name; of a release its version alone."""
+    family = family_of(target)
+    return target if family is None else target.removeprefix(f"{family.name}==")
+
+
+def add(target: str) -> str:
+    """Fetch a target now, so that later runs need no network; what to tell of it.
+
+    Raises:
+        TargetError: it cannot be had, or need not be fetched.
+    """
+    family = family_of(target)
+    if family is None or not family.releases:  # one that has releases says how they are named
+        family = released()
+    return family.add(target)
 
 
 def open_target(spec: TargetSpec, mutant: str | None = None) -> Target:
-    """Load a target into this process. SGLang is foreign code: only worker processes do this.
+    """Load a target into this process. Most are foreign code: only worker processes do this.
 
     Raises:
         TargetError: it cannot be loaded.
     """
     change = _mutant(mutant, spec)
     try:
-        if spec.root is not None:
-            return _load_copy(spec, spec.root)
-        if spec.family == "builtin":
-            from .builtin import BuiltinEngine
-
-            return load_builtin(change) if change is not None else BuiltinEngine()
-        from .sglang import fetch, target
-
-        transform = None if change is None else Transform(change)
-        loaded = target.load(fetch.resolve(spec.text), transform)
-        if transform is not None:
-            transform.finish()
-        return loaded
+        return spec.family.load(spec) if change is None else spec.family.load_mutant(spec, change)
     except MutantError as error:
         raise TargetError(str(error)) from None
-
-
-def _load_copy(spec: TargetSpec, root: Path) -> Target:
-    try:
-        target: Target = load_changed("copy", lambda module, source: source, root=root).BuiltinEngine()
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise TargetError(f"{spec.text} could not be loaded: {said}") from None
-    target.name = spec.text
-    return target
 
 
 def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str | None = None) -> list[Profile]:
@@ -133,13 +137,13 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
     return chosen
 
 
-def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()) -> Scope:
+def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = (), together: bool = False) -> Scope:
     """What to draw from: what was asked for, or else where the mutant shows. Features imply the engine level.
 
     Raises:
         TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
     """
-    ordered = tuple(name for name in FEATURES if name in features)
+    ordered = tuple(name for name in ASKED if name in features)
     known = MUTANTS.get(mutant or "")
     if known is not None:
         if level not in (None, known.level):
@@ -147,10 +151,10 @@ def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()
         if ordered and known.features != ordered:
             shows = f"with --features {','.join(known.features)}" if known.features else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
-        return Scope(known.level, known.features)
+        return Scope(known.level, known.features, len(known.features) > 1)
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
-    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered)
+    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered, together and len(ordered) > 1)
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:
@@ -162,6 +166,6 @@ def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:
         raise TargetError(f"there is no mutant {name!r}; {hint}")
     if spec.root is not None:
         raise TargetError(f"mutants are made of the embedded target's own sources, not of {spec.text}")
-    if MUTANTS[name].target != spec.family:
-        raise TargetError(f"mutant {name} is one of {MUTANTS[name].target}, not of {spec.family}")
+    if MUTANTS[name].target != spec.family.name:
+        raise TargetError(f"mutant {name} is one of {MUTANTS[name].target}, not of {spec.family.name}")
     return MUTANTS[name]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ...models.config import LEVELS
 from .base import Profile
@@ -17,11 +18,13 @@ class Scope:
 
     Attributes:
         level: see `Config.level`.
-        features: see `Config.features`. Each tape has at least one of them, if there are any, and no other.
+        features: what is asked for, see `Profile.asks`. Each tape has at least one of them, if there are any, and no other.
+        together: each tape has all of them.
     """
 
     level: str = LEVELS[0]
     features: tuple[str, ...] = ()
+    together: bool = False
 
     def of(self, profiles: Iterable[Profile]) -> list[Profile]:
         """Those of a target's profiles that are drawn from."""
@@ -29,21 +32,34 @@ class Scope:
             profile
             for profile in profiles
             if profile.level == self.level
-            and bool(profile.features) == bool(self.features)
-            and set(profile.features) <= set(self.features)
+            and bool(profile.asks) == bool(self.features)
+            and set(profile.asks) <= set(self.features)
+            and (not self.together or set(profile.asks) == set(self.features))
         ]
 
     def lacking(self, profiles: Iterable[Profile]) -> Scope | None:
         """What of this nobody of the profiles has; None if there is one for each feature."""
         drawn = self.of(profiles)
-        missing = tuple(name for name in self.features if not any(name in profile.features for profile in drawn))
+        missing = tuple(name for name in self.features if not any(name in profile.asks for profile in drawn))
+        if self.together:
+            return None if drawn else self
         return Scope(self.level, missing) if missing or not drawn else None
+
+    def to_json(self) -> dict[str, Any]:
+        """It as JSON values."""
+        return {"level": self.level, "features": list(self.features), "together": self.together}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Scope:
+        """It out of JSON values that may hold more."""
+        return cls(values["level"], tuple(values["features"]), bool(values["together"]))
 
     @property
     def options(self) -> list[str]:
         """The command line's words for it."""
         words = [] if self == Scope() else ["--level", self.level]
-        return [*words, "--features", ",".join(self.features)] if self.features else words
+        return [*words, "--features", ("+" if self.together else ",").join(self.features)] if self.features else words
 
     def __str__(self) -> str:
-        return f"the {self.level} level" + (f" with {' or '.join(self.features)}" if self.features else "")
+        joined = (" and " if self.together else " or ").join(self.features)
+        return f"the {self.level} level" + (f" with {joined}" if joined else "")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+import warm
 
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.report.verdicts import reasons_for
 
-COMMAND = [sys.executable, "-m", "staleloc.sim", "audit"]
+COMMAND = ["-m", "staleloc.sim", "audit"]
 
 
 def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
@@ -19,9 +19,7 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
     One site is also reached without an invalidation, when an engine is built; no tape can tell that it does no harm.
     """
     file = tmp_path / "audit.json"
-    done = subprocess.run(
-        [*COMMAND, "--rounds", "8", "--json", str(file)], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = warm.run([*COMMAND, "--rounds", "8", "--json", str(file)], tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(file.read_text())
     verdicts = {site["function"]: site for site in told["sites"] if "verdict" in site}
@@ -44,10 +42,7 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
 def test_one_policy_has_its_own_audit(tmp_path: Path) -> None:
     """A policy that caches nothing leaves nothing to prove: no site of it is called safe."""
     asked = ["--strict", "--github", "--seconds", "2", "--each", "0.5"]
-    done = subprocess.run(
-        [*COMMAND, "--target", "builtin:uncached", "--guards", "swa.py:*.free", *asked],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+    done = warm.run([*COMMAND, "--target", "builtin:uncached", "--guards", "swa.py:*.free", *asked], tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert " safe" not in done.stdout.replace("staleloc: ", "").split("guards, each")[0]
     assert "::warning file=swa.py,line=" in done.stdout
@@ -57,7 +52,7 @@ def test_a_report_of_all_guards_is_a_page(tmp_path: Path) -> None:
     """It names each guard with what became of it, and a guard that nothing misses fails a strict audit."""
     page = tmp_path / "audit.html"
     words = ["--rounds", "1", "--guards", "host_pool.py:*", "--html", str(page)]
-    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True)
+    done = warm.run([*COMMAND, *words], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     text = page.read_text(encoding="utf-8")
     assert "HostPool.take: del self.free[FULL][:full] after del self.free[SWA][:swa]" in text
@@ -67,7 +62,7 @@ def test_a_report_of_all_guards_is_a_page(tmp_path: Path) -> None:
 
 def test_a_pattern_that_matches_no_function_is_told(tmp_path: Path) -> None:
     """A typo in a workflow must not be green for ever."""
-    done = subprocess.run([*COMMAND, "--guards", "swap.py:*"], cwd=tmp_path, capture_output=True, text=True)
+    done = warm.run([*COMMAND, "--guards", "swap.py:*"], tmp_path)
     assert done.returncode == 2
     assert done.stderr.strip().endswith(
         "no function that was read closely matches 'swap.py:*'; patterns are for PATH:FUNCTION"

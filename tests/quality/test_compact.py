@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from staleloc.sim.tapes.codec import load
 
@@ -30,8 +29,7 @@ def staleloc(tmp_path: Path) -> Staleloc:
     """Run a command in an empty folder: its exit code, and what it says."""
 
     def run(*words: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "staleloc.sim", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, encoding="utf-8")
+        done = warm.run(["-m", "staleloc.sim", *words], tmp_path, timeout=600)
         return done.returncode, done.stdout + done.stderr
 
     return run

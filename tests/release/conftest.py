@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.fetch import Release, resolve
@@ -37,14 +35,7 @@ def probe(available: Callable[[str], Release]) -> Probe:
 
     def run(script: str, spec: str, *words: str, **environment: str) -> dict[str, Any]:
         available(spec)
-        done = subprocess.run(
-            [sys.executable, str(Path(__file__).with_name(script)), spec, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **environment},
-            timeout=120,
-        )
+        done = warm.run([str(Path(__file__).with_name(script)), spec, *words], **environment)
         assert done.returncode == 0, done.stderr[-3000:]
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.audit.source.program import read_tree
 from staleloc.sim.audit.source.sites import map_of, read_program
@@ -81,9 +80,7 @@ def test_a_release_that_shipped_the_bug_is_unguarded(available: Available, tmp_p
     file = tmp_path / "audit.json"
     words = ["--target", "sglang==0.5.12", "--rounds", "5", "--guards", "*:*.register_mapping", "--json", str(file)]
     words += ["--github", "--prefix", "python/sglang"]
-    done = subprocess.run(
-        [sys.executable, "-m", "staleloc.sim", "audit", *words], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = warm.run(["-m", "staleloc.sim", "audit", *words], tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     sites = {it["function"]: it for it in json.loads(file.read_text())["sites"] if it["kind"] == "replace"}
     site = sites["DeepSeekV4TokenToKVPool.register_mapping"]

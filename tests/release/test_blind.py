@@ -37,7 +37,7 @@ SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {
 def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign of 2,500 tapes finds each known bug of the release and shrinks it to at most eight events."""
     available(target)
-    outcome = find(Origin(target, seed=0), Budget(tapes=2500), workers=2)
+    outcome = find(Origin(target, seed=0), Budget(tapes=2500), workers=1)
     for incident, (classes, needed) in SHIPPED[target].items():
         sizes = [
             len(finding.tape.events)
@@ -52,7 +52,7 @@ def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Re
 def test_fixed_releases_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """On releases with all known fixes of the allocators and pools the same campaign finds nothing."""
     available(target)
-    assert find(Origin(target, seed=0), Budget(tapes=1000), workers=2).findings == []
+    assert find(Origin(target, seed=0), Budget(tapes=1000), workers=1).findings == []
 
 
 SHIPPED_ENGINE: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
@@ -85,7 +85,7 @@ def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Call
     """A campaign over whole requests finds each known bug of the release's tree and host tier."""
     available(target)
     seed, tapes, incidents = SHIPPED_ENGINE[target]
-    found = Campaign(target, seed, Budget(tapes=tapes), workers=2, scope=Scope("engine")).run().found
+    found = Campaign(target, seed, Budget(tapes=tapes), workers=1, scope=Scope("engine")).run().found
     shown = {(one.divergence.kind, one.divergence.check) for one in found}
     assert set(incidents.values()) <= shown
 
@@ -94,4 +94,4 @@ def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Call
 def test_fixed_engines_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """On releases with all known fixes the same search finds nothing, on either tree core."""
     available(target)
-    assert Campaign(target, 0, Budget(tapes=96), workers=2, scope=Scope("engine")).run().found == []
+    assert Campaign(target, 0, Budget(tapes=96), workers=1, scope=Scope("engine")).run().found == []

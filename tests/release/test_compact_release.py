@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -28,10 +27,7 @@ def test_the_audit_tells_whether_it_forgets(
     target = runpy.run_path(str(EXAMPLE / "patch.py"))["copy"](RELEASE, tmp_path / "patched", forget)
     words = ["--target", target, "--events", str(EXAMPLE / "events.py"), "--rounds", "12", "--json", "audit.json"]
     words += ["--guards", "*:*.compact"]
-    done = subprocess.run(
-        [sys.executable, "-m", "staleloc.sim", "audit", *words],
-        capture_output=True, text=True, check=False, cwd=tmp_path, encoding="utf-8",
-    )  # fmt: skip
+    done = warm.run(["-m", "staleloc.sim", "audit", *words], tmp_path)
     assert done.returncode in ({1} if forget else {0, 1}), done.stdout + done.stderr
     sites = json.loads((tmp_path / "audit.json").read_text())["sites"]
     (found,) = [it for it in sites if it["function"] == "SWATokenToKVPoolAllocator.compact"]

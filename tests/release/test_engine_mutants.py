@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import warm
 
 from staleloc.sim.targets.mutants import MUTANTS
 
@@ -50,9 +49,7 @@ def test_a_mutant_that_a_release_has_no_code_for_is_one_clear_line(
     """Exit 2, as for any target that cannot be loaded."""
     available(f"sglang=={version}")
     words = ("fuzz", "--target", f"sglang=={version}", "--mutant", name, "--tapes", "1", "--workers", "1")
-    done = subprocess.run(
-        [sys.executable, "-m", "staleloc.sim", *words], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = warm.run(["-m", "staleloc.sim", *words])
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"staleloc: mutant {name}: ")

@@ -7,11 +7,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import Release
@@ -118,7 +118,7 @@ def compared(text: str) -> dict[str, str]:
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=120)
+    return warm.run(words)
 
 
 def probed(spec: str, what: str, edits: dict[str, list[str]]) -> tuple[int, str]:

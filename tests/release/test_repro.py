@@ -1,11 +1,11 @@
 """Stand-alone scripts for real releases: they need the release's sources and torch, and no staleloc."""
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.core.tape import Tape
@@ -16,13 +16,6 @@ from staleloc.sim.parts.engine import events as ee
 from staleloc.sim.run.player import Player
 from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
-
-WITHOUT_US = """
-import runpy, sys
-sys.modules["staleloc"] = None
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 DSV4 = Config(pool="dsv4", page_size=4, full_size=8, swa_size=8, layers=(SWA, SWA), window=4, dtype="float8_e4m3fn")
 HYBRID = Config(page_size=4, full_size=16, swa_size=16, layers=(FULL, SWA), window=4)
@@ -89,10 +82,7 @@ def run(tmp_path: Path) -> Run:
         path = tmp_path / "repro.py"
         path.write_text(text, encoding="utf-8")
         (tmp_path / "empty").mkdir(exist_ok=True)
-        command = [sys.executable, "-I", "-c", WITHOUT_US, str(path), str(root)]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=tmp_path / "empty", timeout=120, encoding="utf-8"
-        )
+        return warm.run([str(path), str(root)], tmp_path / "empty", without="staleloc")
 
     return call
 

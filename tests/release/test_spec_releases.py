@@ -71,7 +71,7 @@ LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC
 def test_shipped_bugs_of_speculative_decode_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign of 96 tapes finds each known bug of the release."""
     available(target)
-    found = Campaign(target, 0, Budget(tapes=96), workers=2, scope=SPEC).run().found
+    found = Campaign(target, 0, Budget(tapes=96), workers=1, scope=SPEC).run().found
     shown = {(one.divergence.kind, one.divergence.check) for one in found}
     assert set(SHIPPED[target].values()) <= shown
 
@@ -80,7 +80,7 @@ def test_shipped_bugs_of_speculative_decode_are_found_blind(target: str, availab
 def test_releases_without_known_bugs_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """The same campaign finds nothing."""
     available(target)
-    assert Campaign(target, 0, Budget(tapes=96), workers=2, scope=SPEC).run().found == []
+    assert Campaign(target, 0, Budget(tapes=96), workers=1, scope=SPEC).run().found == []
 
 
 def test_a_tree_of_the_oldest_release_is_moved_as_a_whole(available: Callable[[str], Release]) -> None:

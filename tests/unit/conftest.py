@@ -4,23 +4,15 @@ never sees; scripts, run where staleloc is not; and a small matrix."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Replayed, Sighting
 from staleloc.sim.targets.scope import Scope
-
-WITHOUT_US = """
-import runpy, sys
-sys.modules["staleloc"] = None
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 _PROLOGUE = """
 import sys
@@ -57,10 +49,7 @@ def run(tmp_path: Path) -> Callable[[str], tuple[int, str, str]]:
         path = tmp_path / "repro.py"
         path.write_text(text, encoding="utf-8")
         (tmp_path / "empty").mkdir(exist_ok=True)
-        command = [sys.executable, "-I", "-c", WITHOUT_US, str(path)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=tmp_path / "empty", timeout=120, encoding="utf-8"
-        )
+        done = warm.run([str(path)], tmp_path / "empty", without="staleloc")
         return done.returncode, done.stdout, done.stderr
 
     return call

@@ -27,12 +27,11 @@ from ...run.player import adapt
 from ...tapes.codec import loads
 from ...tapes.scenarios import scenarios
 from ...targets.base import Profile
-from ...targets.mutants.transform import load_changed
 from ...targets.registry import parse, select_profiles
 from ...targets.scope import Scope
 
 __all__ = [
-    "FRESH", "INSTRUMENTED_PACKAGE", "SCOPES", "known_tapes", "load_target", "name_of", "play_one",
+    "FRESH", "SCOPES", "known_tapes", "load_target", "name_of", "play_one",
     "profiles_by_scope", "random_tapes", "tape_of",
 ]  # fmt: skip
 
@@ -41,9 +40,6 @@ SCOPES = (
     *(Scope(LEVELS[-1], names) for count in (1, 2) for names in itertools.combinations(FEATURES, count)),
 )
 """All scopes, in the order in which they are played. Elsewhere a scope is its number here."""
-
-INSTRUMENTED_PACKAGE = "staleloc.sim.targets._instrumented"
-"""Package of the embedded target when `load_target` has loaded it."""
 
 SHORT_TAPES = 8
 """Allocator-level tapes per round. Together they take about as long as one engine-level tape."""
@@ -97,11 +93,7 @@ def random_tapes(scopes: Iterable[int], rounds: Iterable[int]) -> Iterator[tuple
 def load_target(name: str, transform: Callable[[str, str], str] | None) -> Any:
     """Load a target from rewritten sources."""
     spec = parse(name)
-    if spec.family == "builtin":
-        return load_changed("instrumented", transform or (lambda _, source: source), root=spec.root).BuiltinEngine()
-    from ...targets.sglang import fetch, target
-
-    return target.load(fetch.resolve(spec.text), transform)
+    return spec.family.load_audited(spec, transform)
 
 
 def profiles_by_scope(target: Any, name: str) -> dict[int, list[Profile]]:

@@ -25,7 +25,7 @@ from ...run.protocol import divergence_to_json, end_with_parent
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse
-from .corpus import FRESH, INSTRUMENTED_PACKAGE, load_target, play_one, profiles_by_scope, random_tapes
+from .corpus import FRESH, load_target, play_one, profiles_by_scope, random_tapes
 from .jobs import serve_job
 from .patch import Functions, Patch, changed_code
 
@@ -39,7 +39,7 @@ LOST_SECONDS = 120.0
 def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Functions) -> dict[str, Any]:
     """What the tapes come to with one change made."""
     name = change["module"]
-    module = f"{INSTRUMENTED_PACKAGE}.{name}" if parse(job["target"]).family == "builtin" else name
+    module = parse(job["target"]).family.module(name)
     code = changed_code(job["sources"][name], change, name)
     if code is None:
         return {"outcome": "not made"}
@@ -190,7 +190,7 @@ def _read(stream: int, limit: float) -> str | None:
 
 def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
     target = load_target(job["target"], None)
-    if parse(job["target"]).family == "sglang":  # so that what it loads late is there before the forks
+    if parse(job["target"]).family.loads_late:  # so that what it loads late is there before the forks
         for profiles in profiles_by_scope(target, job["target"]).values():
             play_one(target, job["seed"], profiles, 0)
     functions = Functions()

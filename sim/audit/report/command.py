@@ -14,7 +14,6 @@ from ...parts.adapt import profile_of
 from ...run.player import Player
 from ...tapes.shrink import MAX_CANDIDATES, Shrunk, shrink
 from ...targets.base import TargetError
-from ...targets.mutants.transform import builtin_root
 from ...targets.registry import parse, select_profiles
 from ..guards import changes_of, unmatched
 from ..play.corpus import name_of, tape_of
@@ -140,11 +139,12 @@ def run(
         KeepError: a file cannot be written.
     """
     outputs.check()
-    root, package, release = _sources(target)
+    spec = parse(target)
+    tree = spec.family.sources(spec)
     show("reading the source")
-    reading = read_program(read_tree(root, package))
+    reading = read_program(read_tree(tree.root, tree.package), spec.family.mapping)
     found = map_of(reading)
-    if parse(target).root is not None and found.unread:  # all files of the embedded target are loaded
+    if spec.root is not None and found.unread:  # all files of the embedded target are loaded
         raise TargetError(f"{target}: {found.unread[0].path}: {found.unread[0].reason}")
     if not found.sites:
         raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
@@ -159,7 +159,7 @@ def run(
     reasons = reasons_for(target)
     guards = tried(changes, prove(target, changes, sources, coverage, budget, reasons.unnoticeable), reasons)
     rows = rows_of(found, {path: it.module for path, it in sources.items()}, coverage, guards)
-    audit = Audit(target, release, found, coverage, tuple(guards), rows)
+    audit = Audit(target, tree.release, found, coverage, tuple(guards), rows)
     show("shrinking what was found")
     audit, findings = shown(audit, budget.seed, outputs.folder)
     if outputs.json is not None:
@@ -170,14 +170,3 @@ def run(
         write(outputs.html, to_html(audit))
     notes = to_github(audit, outputs.prefix)
     return Result(audit, to_text(audit), tuple(findings), tuple(notes))
-
-
-def _sources(target: str) -> tuple[Path, str, str | None]:
-    """The folder of a target's package, the package's name, and its release."""
-    spec = parse(target)
-    if spec.family == "builtin":
-        return spec.root or builtin_root(), "", None
-    from ...targets.sglang.fetch import resolve
-
-    release = resolve(target)
-    return release.root / "sglang", "sglang", release.version

@@ -23,9 +23,6 @@ Sort = Literal["equivalent", "not driven", "gap"]
 """Nothing can tell the changed target from the right one; it takes something that no target here has; or a tape could
 miss it, and none does yet."""
 
-_READ = ("sglang==0.5.23",)
-"""Releases whose guards were gone through, oldest first."""
-
 
 @dataclass(frozen=True)
 class Reason:
@@ -39,7 +36,7 @@ class Reasons:
     """What is known of the guards of one target.
 
     Attributes:
-        subject: what it was read on: ``"builtin"``, ``"sglang==VERSION"``; ``""`` if nothing is known.
+        subject: what it was read on: a target or a family; ``""`` if nothing is known.
         is_its_own: whether that is the target itself, and not a relative of it.
         guards: a guard's name -> why nothing misses it.
         places: pattern for ``path:function`` -> why no tape comes there.
@@ -80,12 +77,10 @@ def _sort(entry: dict[str, str]) -> Sort:
 def reasons_for(target: str) -> Reasons:
     """What is known of a target by its name, or else of the newest release; nothing of changed copies of our own."""
     spec = parse(target)
-    if spec.root is not None:
+    known, name = spec.family.audited, spec.family.name
+    if spec.root is not None or not known:
         return Reasons("", True, [])
-    if spec.family == "builtin":
-        return _read("builtin", True)
-    is_its_own = target in _READ
-    return _read(target if is_its_own else _READ[-1], is_its_own)
+    return _read(target if target in known else known[-1], target in known or name in known)
 
 
 def _read(subject: str, is_its_own: bool) -> Reasons:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .facts import NEUTRAL, NOTHING, TABLE_NAME, Place, Value, join
+from .facts import NEUTRAL, NOTHING, Place, Value, join
 from .program import Function
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _of_program(
     is_given = any(value.table for _, value in (*given, *named))
     if is_given:
         # One that calls its parameter by the name of the mapping is meant, and no other of the same name.
-        callees = [it for it in callees if TABLE_NAME in it.params] or callees
+        callees = [it for it in callees if reader.facts.mapping in it.params] or callees
         if not callees:
             reader.facts.missing.add(_name_of(node.func))
     spot = reader.spot(node)

@@ -10,7 +10,6 @@ from .calls import TENSOR_METHODS, read_call
 from .facts import (
     NEUTRAL,
     NOTHING,
-    TABLE_NAME,
     Facts,
     Kind,
     Log,
@@ -99,7 +98,7 @@ class Resolver:
         name = place.path.rpartition(".")[2]
         unknown = not of_self and "?" in place.owner
         return Value(
-            table=value.table or name == TABLE_NAME or (unknown and name in self.facts.table_names),
+            table=value.table or name == self.facts.mapping or (unknown and name in self.facts.table_names),
             answer=value.answer or (unknown and name in self.facts.answer_names),
             classes=value.classes,
             place=place,

@@ -11,14 +11,11 @@ from typing import Literal, TypeVar
 from .program import Function, Spot
 
 __all__ = [
-    "NEUTRAL", "NOTHING", "TABLE_NAME", "Facts", "Kind", "Log", "Place", "Store", "Value", "element", "is_constant",
+    "NEUTRAL", "NOTHING", "Facts", "Kind", "Log", "Place", "Store", "Value", "element", "is_constant",
     "join", "part_of",
 ]  # fmt: skip
 
 _K = TypeVar("_K")
-
-TABLE_NAME = "full_to_swa_index_mapping"
-"""The attribute that is the mapping wherever it is met. Every other name of it is learnt."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +122,7 @@ class Facts:
     """What is known of a program. It only grows, but for names, which are counted anew when a function is read again.
 
     Attributes:
+        mapping: the attribute that is the mapping wherever it is met.
         kept: what is kept at a place.
         params: what a function is given.
         returns: what it gives back.
@@ -137,18 +135,22 @@ class Facts:
         due: functions that were given something new, and are to be read again themselves.
     """
 
+    mapping: str
     kept: dict[Place, Value] = field(default_factory=dict)
     params: dict[tuple[Function, str], Value] = field(default_factory=dict)
     returns: dict[Function, Value] = field(default_factory=dict)
     fills: set[tuple[Function, str]] = field(default_factory=set)
     reader: Function | None = None
     stores: dict[Function | None, dict[str, set[str]]] = field(default_factory=dict)
-    table_names: set[str] = field(default_factory=lambda: {TABLE_NAME})
+    table_names: set[str] = field(default_factory=set)
     answer_names: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     spots: dict[ast.AST, Spot] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     due: set[Function] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.table_names.add(self.mapping)
 
     def read_by(self, function: Function) -> None:
         """A function is read from its beginning."""
@@ -186,7 +188,7 @@ class Facts:
         for names in self.stores.values():
             for name, met in names.items():
                 kinds.setdefault(name, set()).update(met)
-        tables = {name for name, met in kinds.items() if met == {"table"}} | {TABLE_NAME}
+        tables = {name for name, met in kinds.items() if met == {"table"}} | {self.mapping}
         answers = {name for name, met in kinds.items() if met == {"answer"}}
         self.touched |= (tables ^ self.table_names) | (answers ^ self.answer_names)
         self.table_names, self.answer_names = tables, answers

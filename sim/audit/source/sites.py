@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
+from ...targets.family import Family
 from .calls import TENSOR_METHODS
-from .facts import TABLE_NAME, Facts, Kind, Log, Place
+from .facts import Facts, Kind, Log, Place
 from .program import Function, Program, Source, Spot, Unread, parse
 from .statements import Statements
 
@@ -46,22 +47,26 @@ class Reading:
         return len(self.program.modules)
 
 
-def read_program(found: Iterable[Source | Unread]) -> Reading:
-    """Read all of these sources."""
-    reader = _Reader()
+def read_program(found: Iterable[Source | Unread], mapping: str = Family.mapping) -> Reading:
+    """Read all of these sources.
+
+    Args:
+        mapping: the attribute that is the mapping wherever it is met. Every other name of it is learnt.
+    """
+    reader = _Reader(mapping)
     for it in found:
         reader.take(it)
     return reader.read()
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, mapping: str) -> None:
         self._waiting: list[Source] = []
         self._unread: list[Unread] = []
         self._files = 0
         self._program = Program()
-        self._facts = Facts()
-        self._words: set[str] = {TABLE_NAME}
+        self._facts = Facts(mapping)
+        self._words: set[str] = {mapping}
         self._sought: set[str] = set()
         self._read: set[Function] = set()
 
@@ -139,7 +144,7 @@ class _Reader:
         """Words that make a file of interest; None if every file is."""
         if sum(len(source.text) for source in self._waiting) < _SMALL and not self._program.modules:
             return None
-        names = {place.attribute for place, value in self._facts.kept.items() if value.table} | {TABLE_NAME}
+        names = {place.attribute for place, value in self._facts.kept.items() if value.table} | {self._facts.mapping}
         given = {name for _, name in self._facts.params}
         words = self._words - TENSOR_METHODS - given
         telling = {word for word in words if word not in _TELLING and any(part in word for part in _TELLING)}

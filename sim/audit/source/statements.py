@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .expressions import Expressions
-from .facts import NOTHING, TABLE_NAME, Facts, Log, Place, Store, Value, element, join, part_of
+from .facts import NOTHING, Facts, Log, Place, Store, Value, element, join, part_of
 from .program import Function, Program, Spot
 
 __all__ = ["Statements"]
@@ -38,7 +38,7 @@ class Statements(Expressions):
     def _given(self, arg: ast.arg) -> Value:
         value = self.facts.params.get((self.function, arg.arg), NOTHING)
         return Value(
-            table=value.table or arg.arg == TABLE_NAME,
+            table=value.table or arg.arg == self.facts.mapping,
             answer=value.answer,
             classes=self.resolver.annotated(arg.annotation),
             param=arg.arg,
@@ -183,7 +183,7 @@ class Statements(Expressions):
                 self.site("replace", node)
             return
         place = self._below(above, target.attr)
-        if target.attr == TABLE_NAME and not value.table:
+        if target.attr == self.facts.mapping and not value.table:
             self.site("replace", node, self._first_one)
         self._keep_at(place, value, node)
         source = getattr(node, "value", None)
@@ -193,11 +193,11 @@ class Statements(Expressions):
 
     def _keep_at(self, place: Place, value: Value, node: ast.AST) -> None:
         if value.table:
-            anew = place.attribute == TABLE_NAME and not self._is_first
+            anew = place.attribute == self.facts.mapping and not self._is_first
             self.site("replace" if anew else "alias", node, f"kept as {place}")
             self.facts.keep(place, value)
         elif self.resolver.kept_at(place, of_self=False).table:
-            if place.attribute != TABLE_NAME:
+            if place.attribute != self.facts.mapping:
                 self.site("replace", node, self._first_one)
             self.facts.keep(place, Value(neutral=True))
         elif value.neutral and (self._is_first or isinstance(self.function.node, ast.ClassDef | ast.Module)):

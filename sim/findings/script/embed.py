@@ -12,7 +12,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
-__all__ = ["LOADER", "closure", "embedded", "renamed", "stripped"]
+from ...targets.family import ScriptTarget
+
+__all__ = ["LOADER", "closure", "embedded", "renamed", "sources_of", "stripped"]
 
 Rewrite = Callable[[str, str], str]
 """``(module name, source) -> source``."""
@@ -107,6 +109,23 @@ def embedded(name: str, sources: dict[str, str], package: str | None = None) -> 
             module, source = f"{package}.{module.removeprefix('staleloc.')}", renamed(source)
         items.append(f"{module!r}: {_literal(source)},")
     return "\n".join([f"{name} = {{", *items, "}"])
+
+
+def sources_of(
+    target: ScriptTarget, roots: Iterable[str], prepare: Callable[[str], str], own: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What stands at a script's end: our modules that it needs, and the engine's that have a defect.
+
+    Args:
+        roots: modules of ours that the script imports.
+        prepare: from a module of ours to what is shown of it; the target is shown as it is.
+        own: sources of the user's that come along as they are, by name.
+    """
+    known = closure(roots, own)
+    as_they_are = {**target.ours, **own}
+    sources = {name: as_they_are[name] if name in as_they_are else prepare(source) for name, source in known.items()}
+    theirs = () if target.theirs is None else (embedded("MUTATED", dict(target.theirs)),)
+    return (embedded("SOURCES", sources, "embedded"), *theirs)
 
 
 def _literal(text: str) -> str:

@@ -10,6 +10,7 @@ import textwrap
 
 from ...core.event import Event
 from ...parts.registry import parts_of
+from ...targets.family import ScriptTarget
 from ..describe import config_words
 from ..finding import Finding
 from .builtin import config_expression
@@ -21,32 +22,14 @@ HANG_SECONDS = 30
 
 _WIDTH = 110
 
-_BUILTIN = ("staleloc.sim.targets.builtin.engine", "BuiltinEngine")
-_GRAPHS = ("staleloc.sim.targets.builtin.graph_engine", "GraphEngine")
-_BUILTIN_NODE = ("staleloc.sim.targets.builtin.disagg", "DisaggEngine")
-_BUILTIN_SPEC = ("staleloc.sim.targets.builtin.speculative", "SpecEngine")
-_BUILTIN_SPEC_GRAPHS = ("staleloc.sim.targets.builtin.spec_graphs", "SpecGraphEngine")
-_SGLANG = ("staleloc.sim.targets.sglang.sources", "staleloc.sim.targets.sglang.target")
-_ENGINE = ("staleloc.sim.parts.by_hand", "Engine")
-"""Module and class of the builtin target for each set of features, and of the hand driver."""
+_BY_HAND, _ENGINE = "staleloc.sim.parts.by_hand", "Engine"
+"""Module and class of what drives a target by hand."""
 
 
-def engine_roots(finding: Finding) -> tuple[str, ...]:
+def engine_roots(finding: Finding, target: ScriptTarget) -> tuple[str, ...]:
     """Modules of ours that the script imports."""
-    (builtin, _), (by_hand, _) = _parts(finding)
-    target = _SGLANG if finding.origin.target.startswith("sglang") else (builtin,)
     check = _check_module(finding)
-    return (*target, by_hand, *([check] if check else []))
-
-
-def _parts(finding: Finding) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The builtin target, and what drives a target by hand."""
-    features = finding.tape.config.features
-    if "disagg" in features:
-        return _BUILTIN_NODE, _ENGINE
-    if "spec" in features:
-        return (_BUILTIN_SPEC_GRAPHS if "graphs" in features else _BUILTIN_SPEC), _ENGINE
-    return (_GRAPHS if "graphs" in features else _BUILTIN), _ENGINE
+    return (*target.roots, _BY_HAND, *([check] if check else []))
 
 
 def _check_module(finding: Finding) -> str | None:
@@ -56,11 +39,11 @@ def _check_module(finding: Finding) -> str | None:
     return None if found is None else found.run.__module__
 
 
-def engine_main(finding: Finding) -> str:
+def engine_main(finding: Finding, target: ScriptTarget) -> str:
     """The text of ``main``."""
     tape, divergence = finding.tape, finding.divergence
     last = divergence.event if divergence.event >= 0 else len(tape.events) - 1
-    lines = [*_setup(finding), ""]
+    lines = [*_setup(finding, target), ""]
     known: set[str] = set()
     for number, event in enumerate(tape.events[: last + 1], 1):
         if event.kind not in known:
@@ -74,29 +57,24 @@ def engine_main(finding: Finding) -> str:
     return "def main() -> int:\n" + textwrap.indent("\n".join(lines), "    ")
 
 
-def _setup(finding: Finding) -> Lines:
+def _setup(finding: Finding, target: ScriptTarget) -> Lines:
     config = finding.tape.config
     check = _check_module(finding)
-    (builtin, target_class), (by_hand, engine) = _parts(finding)
     lines = [
         "from embedded.models.config import Config",
-        f"from {by_hand.replace('staleloc', 'embedded', 1)} import {engine}",
+        f"from {_BY_HAND.replace('staleloc', 'embedded', 1)} import {_ENGINE}",
     ]
     if check is not None:
         lines.append(f"from {check.replace('staleloc', 'embedded', 1)} import CHECK")
-    target = "load_release(sys.argv[1] if len(sys.argv) > 1 else None)"
-    if not finding.origin.target.startswith("sglang"):
-        lines.append(f"from {builtin.replace('staleloc', 'embedded', 1)} import {target_class}")
-        target = f"{target_class}()"
-    lines.append("")
+    lines += [*target.imports, ""]
     if finding.divergence.kind == "hang":
         lines.append(f"faulthandler.dump_traceback_later({HANG_SECONDS}, exit=True)  # with exit code 1")
     return [
         *lines,
-        f"target = {target}",
+        f"target = {target.make}",
         *(f"# {line}" for line in textwrap.wrap(config_words(config), _WIDTH - 2)),
         *_wrapped(f"config = {config_expression(config)}"),
-        f"engine = {engine}(target, config, {'None' if check is None else 'CHECK'})",
+        f"engine = {_ENGINE}(target, config, {'None' if check is None else 'CHECK'})",
     ]
 
 

@@ -9,7 +9,7 @@ import ast
 import inspect
 import re
 import sys
-from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 __all__ = ["used_helpers"]
@@ -123,76 +123,21 @@ def unfit(error: Exception) -> NoReturn:
     give_up(f"not played to the end: {' '.join(why.split())} (at: {place}); this script was made for {MADE_FOR}")
 
 
-def find_release(argument: str | None) -> Path:
-    """The folder that holds the `sglang` package of a wheel, an unpacked wheel or a checkout, or what is installed."""
-    import atexit
-    import importlib.util
-    import shutil
-    import tempfile
-    import zipfile
-
-    if argument is None:
-        spec = importlib.util.find_spec("sglang")
-        if spec is None or not spec.submodule_search_locations:
-            give_up(f"sglang is not installed; give the path of a wheel, of an unpacked wheel or of a checkout, "
-                    f"best of {MADE_FOR}")  # fmt: skip
-        root = Path(next(iter(spec.submodule_search_locations))).parent
-    else:
-        root = Path(argument)
-        if root.suffix == ".whl":
-            try:
-                with zipfile.ZipFile(argument) as wheel:
-                    root = Path(tempfile.mkdtemp(prefix="sglang-"))
-                    atexit.register(shutil.rmtree, root, ignore_errors=True)
-                    names = [name for name in wheel.namelist() if name.endswith(".py") or "/rust_tree_core/" in name]
-                    wheel.extractall(root, names)
-            except (OSError, zipfile.BadZipFile) as error:
-                give_up(f"{argument} cannot be read as a wheel ({error})")
-        root = next((folder for folder in (root, root / "python") if (folder / "sglang").is_dir()), root)
-    if not (root / "sglang" / "srt" / "mem_cache").is_dir():
-        give_up(f"{argument or root} holds no sglang/srt/mem_cache; this script was made for {MADE_FOR}")
-    return root
-
-
-def open_release(argument: str | None) -> None:
-    """Make a release importable. Its KV-cache layer is imported for real; everything else it names is a stub
-    that fails when used, so that a CPU and torch are enough."""
-    import os
-
-    from ...targets.sglang.environment import ENVIRONMENT
-    from ...targets.sglang.fakes import fake_names
-    from ...targets.sglang.seal import seal
-
-    root = find_release(argument)
-    os.environ.update(ENVIRONMENT)
-    seal("sglang", root, fake_names(), transform=lambda module, source: MUTATED.get(module, source))
-
-
-def load_release(argument: str | None) -> Any:
-    """A release behind our adapter. Its tree, allocator, pools and host tier are imported for real; everything else
-    it names is a stub that fails when used, so that a CPU and torch are enough."""
-    from ...targets.sglang.sources import Release
-    from ...targets.sglang.target import load
-
-    release = Release("this release", None, find_release(argument))
-    return load(release, (lambda module, source: MUTATED.get(module, source)) if MUTATED else None)
-
-
-MUTATED: dict[str, str] = {}
-"""In a script: sources of the release with a defect put in on purpose."""
-
 MADE_FOR = ""
 """In a script: the target on which the divergence showed."""
 
 
-def used_helpers(text: str) -> list[str]:
-    """The sources of the functions above that `text` names, and of those that they name."""
-    source = inspect.getsource(sys.modules[__name__])
+def used_helpers(text: str, *more: ModuleType) -> list[str]:
+    """The sources of the functions above, and of those in more modules, that `text` names, and of those that they
+    name. They call only what stands before them."""
     wanted: list[str] = []
-    for node in reversed(ast.parse(source).body):
-        if isinstance(node, ast.FunctionDef) and node.name != "used_helpers" and re.search(rf"\b{node.name}\(", text):
-            segment = ast.get_source_segment(source, node)
-            assert segment is not None
-            wanted.insert(0, segment)
-            text += segment
+    for module in (*reversed(more), sys.modules[__name__]):
+        source = inspect.getsource(module)
+        for node in reversed(ast.parse(source).body):
+            if isinstance(node, ast.FunctionDef) and re.search(rf"\b{node.name}\(", text):
+                segment = ast.get_source_segment(source, node)
+                assert segment is not None
+                segment = segment.replace("from .", f"from {module.__package__}.")
+                wanted.insert(0, segment)
+                text += segment
     return wanted

@@ -34,8 +34,8 @@ class Traits:
 
 
 def traits(root: Path) -> Traits:
-    """Read off a release's sources, below the folder that contains the ``sglang`` package."""
-    folder = root / "sglang" / "srt" / "mem_cache"
+    """Read off a release's sources, the folder of its package."""
+    folder = root / "srt" / "mem_cache"
     pools = (folder / "swa_memory_pool.py").read_text(encoding="utf-8")
     own = folder / "allocator" / "swa.py"
     allocator = own.read_text(encoding="utf-8") if own.is_file() else pools

@@ -8,17 +8,18 @@ import textwrap
 from ....models.config import LEVELS
 from ...parts.declared import Declared
 from ...parts.events_file import loaded
-from ...targets.sglang.fetch import resolve
+from ...targets.family import ScriptTarget
+from ...targets.mutants import MUTANTS
+from ...targets.registry import parse
 from ..describe import config_words, steps
 from ..explain import fact, sentence
 from ..finding import Finding, our_version
 from .builtin import ROOTS as BUILTIN_ROOTS
 from .builtin import BuiltinDialect
 from .dialect import Dialect, Lines
-from .embed import LOADER, renamed, stripped
+from .embed import LOADER, renamed, sources_of, stripped
 from .engine import HANG_SECONDS, engine_main, engine_roots
 from .helpers import used_helpers
-from .parts import Parts, builtin_parts, sglang_parts
 from .release import traits
 from .sglang import ROOTS as SGLANG_ROOTS
 from .sglang import SglangDialect
@@ -92,44 +93,44 @@ def script(finding: Finding) -> str:
     Raises:
         TargetError: the release is not at hand.
     """
-    main, parts = _engine(finding) if finding.tape.config.level == "engine" else _allocator(finding)
-    helpers = [renamed(helper) for helper in used_helpers(main + _MAIN)]
-    made_for = f'MADE_FOR = "{parts.made_for}"'
-    text = "\n\n\n".join([main, made_for, *helpers, LOADER.strip("\n"), *parts.texts])
+    origin, config = finding.origin, finding.tape.config
+    spec, mutant = parse(origin.target), MUTANTS[origin.mutant] if origin.mutant is not None else None
+    target = spec.family.script(spec, mutant, config, our_version())
+    main, sources = (_engine if config.level == "engine" else _allocator)(finding, target)
+    helpers = [renamed(helper) for helper in used_helpers(main + _MAIN, *target.helpers)]
+    made_for = f'MADE_FOR = "{target.made_for}"'
+    text = "\n\n\n".join([main, made_for, *helpers, LOADER.strip("\n"), *sources])
     code = "\n".join([main, *helpers, LOADER, _IMPORTS, _MAIN])
     imports = [f"import {module}" for module in _MODULES if _names(module, code)]
-    return "\n".join(["#!/usr/bin/env python3", _header(finding, parts), "", *imports]) + _IMPORTS + text + _MAIN
+    return "\n".join(["#!/usr/bin/env python3", _header(finding, target), "", *imports]) + _IMPORTS + text + _MAIN
 
 
-def _engine(finding: Finding) -> tuple[str, Parts]:
+def _engine(finding: Finding, target: ScriptTarget) -> tuple[str, tuple[str, ...]]:
     """For the engine level: our own modules come along, every line as it is."""
-    origin, roots = finding.origin, engine_roots(finding)
-    if origin.target.startswith("sglang"):
-        return engine_main(finding), sglang_parts(origin, resolve(origin.target), roots, str, {})
-    return engine_main(finding), builtin_parts(origin, roots, str, {})
+    return engine_main(finding, target), sources_of(target, engine_roots(finding, target), str, {})
 
 
-def _allocator(finding: Finding) -> tuple[str, Parts]:
+def _allocator(finding: Finding, target: ScriptTarget) -> tuple[str, tuple[str, ...]]:
     """For the allocator level: calls are written out, and of our modules only what they need comes along."""
-    origin = finding.origin
     file = loaded() if any(isinstance(event, Declared) for event in finding.tape.events) else None
     own = {} if file is None else {OWN: file.text}
     declares = () if file is None else (DECLARES,)
-    if origin.target.startswith("sglang"):
-        release = resolve(origin.target)
-        parts = sglang_parts(origin, release, (*SGLANG_ROOTS, *declares), stripped, own)
-        return _main(finding, SglangDialect(traits(release.root), finding.tape.config), True), parts
-    return _main(finding, BuiltinDialect(), False), builtin_parts(origin, (*BUILTIN_ROOTS, *declares), stripped, own)
+    if target.theirs is not None:
+        spec = parse(finding.origin.target)
+        dialect = SglangDialect(traits(spec.family.sources(spec).root), finding.tape.config)
+        return _main(finding, dialect, True), sources_of(target, (*SGLANG_ROOTS, *declares), stripped, own)
+    sources = sources_of(target, (*BUILTIN_ROOTS, *declares), stripped, own)
+    return _main(finding, BuiltinDialect(), False), sources
 
 
-def _header(finding: Finding, parts: Parts) -> str:
+def _header(finding: Finding, target: ScriptTarget) -> str:
     origin, divergence = finding.origin, finding.divergence
     defect = f" with mutant {origin.mutant}" if origin.mutant else ""
     said = dict.fromkeys((fact(divergence), sentence(divergence, finding.tape)))
     text = (
         f"{divergence.kind} in {origin.target}{defect}, {finding.tape.config.pool} pool\n\n"
         + "".join(f"{_wrap(_NODE.sub('a node', line))}\n" for line in said)
-        + f"\n{_steps(finding)}{parts.run}\n\n"
+        + f"\n{_steps(finding)}{target.run}\n\n"
         "Exit code 1: the bug shows; 0: it does not; 2: the engine could not be loaded or driven.\n"
         f"Written by staleloc {our_version()}, which it does not need. With it:\n\n    {origin.again}"
     )

@@ -65,7 +65,7 @@ def _play(step: Step) -> Divergence | None:
     except PASSED_ON:
         raise
     except BaseException as error:
-        return crash(error, step.index, step.event)
+        return crash(error, step.index, step.event, step.target.adapter)
 
 
 def _compare(step: Step) -> Divergence | None:

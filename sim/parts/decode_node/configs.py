@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ....models.config import FULL, SWA, Config
+from dataclasses import replace
+
+from ....models.config import FULL, SWA, WRITE_POLICIES, Config
 from ....models.disaggregation import CLIP_NEW_TOKENS
 from ...core.choices import Choices
 from ...targets.base import Profile
+from ..engine.generate import host_pages
 
 __all__ = ["draw_config", "is_roomy", "tail_fits"]
 
@@ -25,7 +28,7 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
         if narrow:  # no room for a whole window
             swa_pages = min(swa_pages, max(2, window // size))
-    return Config(
+    config = Config(
         level="engine",
         pool=profile.pool,
         policy=choices.pick(profile.policies),
@@ -39,6 +42,19 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         features=profile.features,
         reserved_decode=min(choices.pick((1 if narrow else 0, 1, 2, size, 2 * size)), full_pages * size // 6),
         decode_tree=profile.decode_tree and choices.chance(75 if narrow else 60),
+    )
+    return _with_host(choices, config, profile) if profile.host else config
+
+
+def _with_host(choices: Choices, config: Config, profile: Profile) -> Config:
+    """The same node with a tree and a host tier behind it."""
+    full, swa = (host_pages(choices, pages, profile) for pages in (config.full_pages, config.swa_pages))
+    return replace(
+        config,
+        decode_tree=True,
+        host_full_size=full * config.page_size,
+        host_swa_size=swa * config.page_size,
+        write_policy=choices.pick(WRITE_POLICIES),
     )
 
 

@@ -36,8 +36,8 @@ class Enqueue(EngineEvent):
             return False
         step.world.enqueue(self.request, self.tokens, self.most)
         step.asked = step.world.job(self.request)
-        step.accepted = step.node.enqueue(self.request, list(self.tokens), self.most)
-        if not step.accepted:
+        step.enqueued = step.node.enqueue(self.request, list(self.tokens), self.most)
+        if not step.enqueued:
             step.world.leave(self.request, aborted=False)
         return True
 
@@ -57,11 +57,13 @@ class Preallocate(EngineEvent):
         world = step.world
         if not world.queues[Stage.QUEUED]:
             return False
-        step.before = Before.of(step.node)
+        step.remember()
         step.queue = tuple(world.queues[Stage.QUEUED])
         step.round = step.node.preallocate()
         for item in step.round.admitted:
             world.admit(item.request, item.cached, item.full, item.swa)
+            if item.loaded:
+                world.saw("host_hit")
         for number in step.round.failed:
             world.leave(number, aborted=True)
         return True
@@ -130,7 +132,7 @@ class Retract(EngineEvent):
     def play(self, step: DisaggStep) -> bool:
         if not step.world.may_retract(self.request):
             return False
-        step.before = Before.of(step.node)
+        step.remember()
         world, config, request = step.world, step.world.config, step.world.job(self.request)
         row = step.before.requests[self.request].row[: request.computed]
         request.copied(tuple(step.before.mapping[loc] > 0 for loc in row))
@@ -152,7 +154,7 @@ class Resume(EngineEvent):
     def play(self, step: DisaggStep) -> bool:
         if not step.world.queues[Stage.RETRACTED]:
             return False
-        step.before = Before.of(step.node, len(step.world.config.layers))
+        step.before = Before.of(step.node, len(step.world.config.layers), step.target.pending() > 0)
         step.queue = tuple(step.world.queues[Stage.RETRACTED])
         step.resumed = step.node.resume()
         for number in step.resumed:

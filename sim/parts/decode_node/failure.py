@@ -16,4 +16,4 @@ def failure(step: DisaggStep, error: BaseException) -> Divergence:
     if isinstance(error, OverAdmission):
         what = f"{step.event.kind} admitted a request that cannot be allocated: {error}"
         return step.diverges(CHECK.name, CHECK.name, what)
-    return crash(error, step.index, step.event)
+    return crash(error, step.index, step.event, step.target.adapter)

@@ -93,8 +93,10 @@ class NodeAuthor:
         kinds = [kind for kind in plain if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
         if drafts and choices.chance(50):
             kinds.append(de.DraftSlots.kind)
+        if config.host_full_size:
+            kinds += [ee.TransferDone.kind, ee.Evict.kind]
         self.kinds = kinds or [ee.Decode.kind]
-        self.weights = [_WEIGHTS[kind] for kind in self.kinds]
+        self.weights = [_WEIGHTS.get(kind, 6) for kind in self.kinds]
 
     def event(self) -> Event:
         """The next event."""
@@ -260,12 +262,17 @@ class NodeAuthor:
         self.beliefs.pop(number, None)
         return ee.Abort(number)
 
+    def transfer_done(self) -> Event:
+        return ee.TransferDone(self.choices.integer(1, 4))
+
     def evict(self) -> Event:
         full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
         return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
 
 
-_WRITE: dict[str, Callable[[NodeAuthor], Event]] = {kind: getattr(NodeAuthor, kind) for kind in _WEIGHTS}
+_WRITE: dict[str, Callable[[NodeAuthor], Event]] = {
+    kind: getattr(NodeAuthor, kind) for kind in (*_WEIGHTS, ee.TransferDone.kind)
+}
 """Event kind -> how the author writes one."""
 
 _NEXT: dict[_Belief, Callable[[NodeAuthor], Event]] = {

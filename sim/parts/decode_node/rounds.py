@@ -43,6 +43,8 @@ def _round_faults(step: DisaggStep) -> Iterator[_Fault]:
         yield from _overtaken(step, step.resumed)
     if step.before is None or not (locks_seen(step.before.tree) and locks_seen(step.tree)):
         return
+    if step.before.copying or step.target.pending():
+        return  # what a queued transfer pins, an eviction cannot give up, and nobody can say when it is over
     if step.round is not None:
         yield from _preallocated(step)
     if step.resumed is not None:
@@ -52,10 +54,10 @@ def _round_faults(step: DisaggStep) -> Iterator[_Fault]:
 def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
     config = step.world.config
     rejects = step.world.accounts.rejects(request, config.full_size, config.swa_size)
-    if step.accepted == rejects:
-        kind = "over-admission" if step.accepted else "starvation"
+    if step.enqueued == rejects:
+        kind = "over-admission" if step.enqueued else "starvation"
         fits = "does not fit" if rejects else "fits"
-        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.accepted)}, and {fits} an empty node")
+        yield _Fault(kind, f"a prompt of {request.prompt} tokens was {_was(step.enqueued)}, and {fits} an empty node")
 
 
 def _overtaken(step: DisaggStep, came: list[int]) -> Iterator[_Fault]:
@@ -79,10 +81,10 @@ def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
         locked = pins.take(step.requests[item.request], item.cached)
         if locked is None:
             return  # whose lock pins the SWA slots cannot be told
-        asked, left = replay.offers(job, item.cached, locked)
+        asked, left = replay.offers(job, item.cached, locked, item.loaded)
         if not world.accounts.fits(asked, left):
             yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
-        replay.admit(job, item.cached, locked)
+        replay.admit(job, item.cached, locked, item.loaded)
     for number in step.round.failed:
         yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
     yield from _kept_waiting(step, replay)

@@ -27,7 +27,7 @@ class Noticer(Observer):
 
     def look(self, step: DisaggStep) -> None:
         """Count the situations that this event brought about."""
-        if step.asked is not None and not step.accepted:
+        if step.asked is not None and not step.enqueued:
             self._world.saw("rejected")
         self._round(step)
         self._retracted(step)

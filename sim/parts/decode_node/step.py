@@ -29,14 +29,14 @@ class Before:
     mapping: list[int]
     saved: dict[int, tuple[bool, ...]]
     contents: list[Rows] = field(default_factory=list)
+    copying: bool = False
 
     @classmethod
-    def of(cls, node: DisaggTarget, layers: int = 0) -> Before:
-        """The state as it is now, with the rows of the first `layers` layers."""
+    def of(cls, node: DisaggTarget, layers: int = 0, copying: bool = False) -> Before:
+        """The state as it is now, with the rows of the first `layers` layers; `copying` if transfers are queued."""
         contents = [node.raw_contents(layer) for layer in range(layers)]
-        return cls(
-            node.raw_free(), node.raw_tree(), node.raw_requests(), node.raw_mapping(), node.raw_saved(), contents
-        )
+        free, tree, requests = node.raw_free(), node.raw_tree(), node.raw_requests()
+        return cls(free, tree, requests, node.raw_mapping(), node.raw_saved(), contents, copying)
 
 
 @dataclass
@@ -48,7 +48,7 @@ class DisaggStep(EngineStep):
         before: its state before the event, for a round of admission and a retraction.
         queue: the requests that a round chose from, in the order in which they came.
         asked: the request that the event enqueued, if it was one.
-        accepted: whether the queue took it.
+        enqueued: whether the queue took it.
         round: what a round of preallocation came to.
         resumed: the requests that a round resumed, in order; None if it was none.
         started: the requests that became a batch.
@@ -59,7 +59,7 @@ class DisaggStep(EngineStep):
     before: Before | None = None
     queue: tuple[int, ...] = ()
     asked: DecodeRequest | None = None
-    accepted: bool = False
+    enqueued: bool = False
     round: Preallocated | None = None
     resumed: list[int] | None = None
     started: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class DisaggStep(EngineStep):
 
     def remember(self) -> None:
         """Keep the raw state as it is now."""
-        self.before = Before.of(self.node)
+        self.before = Before.of(self.node, copying=self.target.pending() > 0)
 
     def keys(self, request: DecodeRequest, tokens: int) -> list[int]:
         """The keys of the tree that the first `tokens` tokens of a prompt have."""

@@ -12,6 +12,9 @@ from .step import EngineStep
 
 __all__ = ["Noticer"]
 
+_LOADS = ("admit", "preallocate")
+"""Kinds of events that load rows back from the host."""
+
 _INSERTS = (ee.Checkpoint, ee.Finish)
 
 
@@ -34,7 +37,7 @@ class Noticer(Observer):
             before = self._nodes.get(number)
             if before is not None:
                 self._changed(step, before, node, now)
-        if isinstance(step.event, ee.Admit):
+        if step.event.kind in _LOADS:
             self._loaded(now)
         if not isinstance(step.event, ee.Flush):
             self._off_host(now)

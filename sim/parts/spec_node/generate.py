@@ -1,4 +1,4 @@
-"""Tapes of speculative decode on a decode node out of choices."""
+"""Tapes of a decode node with speculative decode, captured graphs or a host tier, out of choices."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ from ..decode_node import events as de
 from ..decode_node.configs import draw_config, is_roomy
 from ..decode_node.generate import NodeAuthor
 from ..engine import events as ee
+from ..graphs.capturing import Capturing
 from ..speculative.generate import Speculating, step_pages
 
-__all__ = ["generate_spec_node"]
+__all__ = ["generate_node"]
 
 
-def generate_spec_node(choices: Choices, profile: Profile) -> Tape:
-    """A tape for a target driven this way. It depends on nothing but the choices."""
-    config = _draw_config(choices, profile)
+def generate_node(choices: Choices, profile: Profile) -> Tape:
+    """A tape for a decode node with more features than the plain one. It depends on nothing but the choices."""
+    config = draw_config(choices, profile)
+    speculates = "spec" in config.features
+    if speculates:
+        config = _with_draft(choices, config, profile)
     length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
-    author = SpecNodeAuthor(choices, config)
-    return Tape(config, tuple(author.event() for _ in range(length)))
+    drafts = de.DraftSlots.kind in profile.events
+    author = SpecNodeAuthor(choices, config) if speculates else NodeAuthor(choices, config, drafts)
+    writer = Capturing(choices, config, author) if "graphs" in config.features else author
+    return Tape(config, tuple(writer.event() for _ in range(length)))
 
 
-def _draw_config(choices: Choices, profile: Profile) -> Config:
-    """A decode node with a draft: pools as a node has them, and room for one to three steps."""
-    node = draw_config(choices, profile)
+def _with_draft(choices: Choices, node: Config, profile: Profile) -> Config:
+    """The same node with a draft, and room for one to three steps more."""
     size = node.page_size
     version = choices.pick(profile.spec_versions)
     steps, topk = choices.pick((1, 2, 3, 4)), choices.pick((1, 1, 2, 3) if size < 16 else (1, 1, 1, 2))
@@ -38,6 +43,7 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
     most = 1 + steps * topk
     config = replace(
         node,
+        decode_tree=node.decode_tree and version not in profile.spec_treeless,
         spec_version=version,
         spec_steps=steps,
         spec_topk=topk,

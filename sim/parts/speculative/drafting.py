@@ -70,10 +70,12 @@ def _read_copied(step: SpecStep, number: int, branches: Branches) -> None:
     """Each branch finds the last page's tokens where it reads them."""
     world = step.world
     request, config = world.speculating(number), world.config
+    undrafted = step.undrafted(number, step.engine.raw_requests()[number])
     for branch, locs in enumerate(branches.copied):
         for layer, swa in enumerate(world.swa_layers):
             start = request.computed - len(locs)
             first = max(start, request.computed + 1 - config.window) if swa else start
+            first = min(max(first, undrafted), request.computed)
             found = step.engine.read_draft(list(locs[first - start :]), layer)
             tags = world.draft_tags(number, first, request.computed, layer)
             step.seen.append(Seen(f"branch {branch} of the draft of request {number}", layer, found, tags))

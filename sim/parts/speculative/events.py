@@ -69,7 +69,7 @@ class DraftTree(EngineEvent):
         if v1 and not prepare(step, ready):
             return True
         for number in ready:
-            world.draft(number, tree)
+            world.draft(number, world.rooted(number, tree))
         extend_draft(step, ready)
         run_draft(step, ready)
         step.engine.drop_draft(ready)

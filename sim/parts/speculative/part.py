@@ -32,8 +32,10 @@ def _reachable(situation: str, profile: Profile) -> bool:
     needs = {
         **dict.fromkeys(_AHEAD, any(version != "v1" for version in profile.spec_versions)),
         **dict.fromkeys(_OF_PAGES, max(profile.page_sizes) > 1),
+        "page_short_of_keys": max(profile.page_sizes) > 1 and "disagg" not in profile.features,
         "draft_slots_reused": "v1" in profile.spec_versions,
-        "loaded_between": profile.host,
+        "loaded_between": profile.host and "disagg" not in profile.features,
+        "admitted_between": "disagg" not in profile.features,
     }
     return needs.get(situation, True)
 

@@ -5,14 +5,15 @@ modules import each other relatively, so that a mutated copy can live beside the
 """
 
 from .disagg import DisaggEngine
-from .spec_graphs import SPEC_GRAPHS, SpecGraphEngine
+from .spec_graphs import SPEC_GRAPHS
+from .spec_node import NODES, SpecNodeEngine
 from .speculative import SPEC
 from .target import BuiltinTarget
 
 __all__ = ["BuiltinEngine", "BuiltinTarget"]
 
 
-class BuiltinEngine(DisaggEngine, SpecGraphEngine):
+class BuiltinEngine(SpecNodeEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
 
-    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS)
+    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES)

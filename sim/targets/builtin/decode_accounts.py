@@ -101,14 +101,15 @@ class DecodeAccounts:
             swa_budget -= sum(self.required(job)[1] for job in self._jobs.retracted)
         return (full_budget, swa_budget) if self.uses_tail else (full_budget, full_budget)
 
-    def fits(self, job: Job, cached: int) -> bool:
-        """Whether a new request with so much of its prompt in the tree can be admitted now. Its prefix is locked."""
+    def fits(self, job: Job, cached: int, loaded: int = 0) -> bool:
+        """Whether a new request with so much of its prompt in the tree can be admitted now. Its prefix is locked; slots
+        for the tokens of it that are loaded back are still to be taken."""
         full, swa = self.required(job, cached)
         length, tail = self.lengths(job)
         back_full, back_swa = self.retractable(self._jobs.running)
         ahead = min(job.most, _LOOK_AHEAD)
         swa_length = length - cached if cached else tail
-        full_budget, swa_budget = self.budgets(resuming=False)
+        full_budget, swa_budget = (budget - loaded for budget in self.budgets(resuming=False))
         if max(full, job.prompt - cached + ahead - back_full) > full_budget:
             return False
         return not self.uses_tail or max(swa, swa_length + ahead - back_swa) <= swa_budget

@@ -15,14 +15,14 @@ from .engine_state import ENGINE
 from .requests import Request
 from .tree_nodes import Lock, Node
 
-__all__ = ["DisaggEngine"]
+__all__ = ["DISAGG", "DisaggEngine"]
 
 _EVENTS = (
     *("enqueue", "preallocate", "transfer", "start", "decode", "evict_window", "retract", "resume"),
     *("finish", "abort", "evict"),
 )
 
-_DISAGG = Profile(
+DISAGG = Profile(
     level="engine",
     features=("disagg",),
     pool=ENGINE.pool,
@@ -37,7 +37,7 @@ _DISAGG = Profile(
 class DisaggEngine(BuiltinEngine):
     """`BuiltinEngine`, and a `DisaggTarget` if the config says so. See there for what the methods mean."""
 
-    profiles: tuple[Profile, ...] = (*BuiltinEngine.profiles, _DISAGG)
+    profiles: tuple[Profile, ...] = (*BuiltinEngine.profiles, DISAGG)
 
     _jobs: DecodeJobs
     _accounts: DecodeAccounts
@@ -199,7 +199,7 @@ class DisaggEngine(BuiltinEngine):
         """The end of what the tree has of a prompt; at least one token is left for the sender."""
         if not self._config.decode_tree:
             return self._tree.root
-        return self._tree.match(job.tokens[: self._aligned(job.prompt - 1)]).device_node
+        return self._tree.match(self._keys(job.tokens[: job.prompt])[: self._aligned(job.prompt - 1)]).device_node
 
     def _allocate(self, job: Job, lock: Lock) -> Request:
         """Give a request slots for all its tokens with KV, behind what the tree has of them.

@@ -27,7 +27,7 @@ class SpecGraphEngine(SpecEngine, GraphEngine):
     def build(self, config: Config) -> None:
         """See `EngineTarget.build`."""
         super().build(config)
-        if config.features == SPEC_GRAPHS.features:
+        if set(SPEC_GRAPHS.features) <= set(config.features):
             self._draft_pool = self._speculative.draft_pool
             self._draft_pool.register_mapping(self._pool.full_to_swa_index_mapping)
 

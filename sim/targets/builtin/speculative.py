@@ -20,7 +20,7 @@ from .requests import Request
 from .spec_layout import Layout
 from .swa import AllocatorState
 
-__all__ = ["SPEC", "SpecEngine"]
+__all__ = ["SPEC", "Progress", "SpecEngine"]
 
 _EVENTS = (
     *("arrive", "admit", "prefill", "checkpoint", "evict_window", "finish", "abort", "evict", "flush"),
@@ -42,7 +42,7 @@ SPEC = Profile(
 
 
 @dataclass
-class _Progress:
+class Progress:
     """How far a request is.
 
     Attributes:
@@ -67,7 +67,7 @@ class SpecEngine(BuiltinEngine):
 
     _layout: Layout
     _draft_pool: HybridPool
-    _progress: dict[int, _Progress]
+    _progress: dict[int, Progress]
     _before_draft: AllocatorState
 
     def build(self, config: Config) -> None:
@@ -88,7 +88,7 @@ class SpecEngine(BuiltinEngine):
         """See `EngineTarget.admit`."""
         admission = super().admit(request, tokens)
         if admission is not None and self._speculates:
-            self._progress[request] = _Progress(admission.cached, admission.cached)
+            self._progress[request] = Progress(admission.cached, admission.cached)
         return admission
 
     def prefill(self, request: int, count: int) -> list[int] | None:

@@ -30,6 +30,7 @@ class BuiltinTarget:
     """The embedded implementation, for any policy of `staleloc.sim.targets.builtin.policies`. See `Target`."""
 
     name = "builtin"
+    adapter: tuple[str, ...] = ()
     profiles: tuple[Profile, ...] = (
         Profile(
             pool="hybrid",

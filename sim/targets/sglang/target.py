@@ -38,6 +38,8 @@ class SglangTarget(AllocatorDriver, SpecDriver, DisaggDriver):
         fakes: names of stubbed modules that were given an answer.
     """
 
+    adapter: tuple[str, ...] = (f"{__package__}.",)
+
     def __init__(self, name: str, allocator_class: Any, replacements: tuple[Leaf, ...]) -> None:
         self.name = name
         self.profiles: tuple[Profile, ...] = ()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import warm
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
@@ -40,9 +41,7 @@ def run(tmp_path: Path) -> Run:
     """Run a command in an empty folder."""
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120, encoding="utf-8"
-        )
+        return warm.run(["-m", "staleloc.sim", *words], tmp_path)
 
     return call
 

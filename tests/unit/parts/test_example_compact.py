@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
+import warm
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
@@ -51,10 +50,7 @@ def command(tmp_path: Path) -> Run:
     """Run a command in an empty folder: its exit code, what it prints, and what it complains of."""
 
     def call(*words: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "staleloc.sim", *words],
-            capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120, encoding="utf-8",
-        )  # fmt: skip
+        done = warm.run(["-m", "staleloc.sim", *words], tmp_path)
         return done.returncode, done.stdout, done.stderr
 
     return call

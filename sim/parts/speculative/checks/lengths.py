@@ -15,8 +15,9 @@ __all__ = ["CHECK"]
 def _run(step: SpecStep) -> Divergence | None:
     for number, view in step.requests.items():
         request = step.world.speculating(number)
-        if view.committed is not None and view.committed != request.committed:
-            what = f"request {number} has {view.committed} committed tokens, expected {request.committed}"
+        committed = step.world.counted(number)
+        if view.committed is not None and view.committed != committed:
+            what = f"request {number} has {view.committed} committed tokens, expected {committed}"
             return step.diverges("wrong-content", CHECK.name, what)
         if len(view.row) != request.allocated:
             kind = "leak" if len(view.row) < request.allocated else "out-of-bounds"

@@ -12,7 +12,7 @@ from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
-from staleloc.sim.findings.script.helpers import find_release, lost_pages, wrong_grants, wrong_pages
+from staleloc.sim.findings.script.helpers import lost_pages, wrong_grants, wrong_pages
 from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.drive import drive
@@ -20,6 +20,7 @@ from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
+from staleloc.sim.targets.sglang.script import find_release
 
 HYBRID = Config(policy="memo", page_size=2, full_size=8, swa_size=8, layers=(SWA,), window=4)
 TOKENS = Config(policy="uncached", full_size=8, swa_size=8, layers=(FULL, SWA), window=2)

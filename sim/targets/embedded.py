@@ -1,0 +1,131 @@
+"""The family of the embedded target: `builtin`, one policy of it, and changed copies of its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...models.config import LEVELS, Config
+from .base import Target, TargetError
+from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
+from .mutants.transform import Mutant, Transform, builtin_root, load_builtin, load_changed
+
+__all__ = ["Embedded"]
+
+_PACKAGE = f"{__package__}.builtin."
+
+_AUDITED = "instrumented"
+"""Name of the package's copy that an audit loads."""
+
+
+class Embedded(Family):
+    """See `Family`. Modules of the target are imported late: they load torch."""
+
+    name = title = "builtin"
+    forms = ("builtin", "builtin:POLICY", "builtin@FOLDER")
+    audited = ("builtin",)
+
+    def parse(self, text: str) -> TargetSpec | None:
+        rest = text.removeprefix(self.name)
+        mark, value = rest[:1], rest[1:]
+        if not rest:
+            return TargetSpec(text, self)
+        if mark == ":" and value:
+            return TargetSpec(text, self, _policy(value))
+        return TargetSpec(text, self, root=_copy(text, value)) if mark == "@" and value else None
+
+    def rows(self, policies: Callable[[str], Sequence[str]]) -> list[tuple[str, str]]:
+        return [
+            (self.name, "the embedded implementation, all policies"),
+            *((f"{self.name}:{policy}", "one policy of it") for policy in policies(self.name)),
+            (f"{self.name}@FOLDER", "a changed copy of its sources"),
+        ]
+
+    def load(self, spec: TargetSpec, rewrite: Rewrite | None = None) -> Target:
+        from .builtin import BuiltinEngine
+
+        if rewrite is not None:
+            return self.load_audited(spec, rewrite)
+        return BuiltinEngine() if spec.root is None else _load_copy(spec, spec.root)
+
+    def load_mutant(self, spec: TargetSpec, mutant: Mutant) -> Target:
+        return load_builtin(mutant)
+
+    def load_audited(self, spec: TargetSpec, rewrite: Rewrite | None) -> Target:
+        target: Target = load_changed(_AUDITED, rewrite or _as_it_is, root=spec.root).BuiltinEngine()
+        return target
+
+    def sources(self, spec: TargetSpec) -> SourceTree:
+        return SourceTree(spec.root or builtin_root(), "", None)
+
+    def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
+        defect = "" if mutant is None else f" with mutant {mutant.name}"
+        name, made = _made(config)
+        return ScriptTarget(
+            made_for=f"the builtin target of staleloc {version}{defect}"
+            if spec.root is None
+            else f"{spec.text}, staleloc {version}",
+            run="Run it with torch installed:\n\n    python THIS_SCRIPT",
+            roots=(f"{_PACKAGE}{name}",),
+            imports=(f"from embedded.sim.targets.builtin.{name} import {made}",),
+            make=f"{made}()",
+            ours=_sources(spec.root, mutant),
+        )
+
+    def module(self, name: str) -> str:
+        return f"{__package__}._{_AUDITED}.{name}"
+
+
+def _made(config: Config) -> tuple[str, str]:
+    """Module and class of the target for a cache: with nothing but what it needs."""
+    if config.level == LEVELS[0]:
+        return "target", "BuiltinTarget"
+    if "disagg" in config.features:
+        return "disagg", "DisaggEngine"
+    if "spec" in config.features:
+        return ("spec_graphs", "SpecGraphEngine") if "graphs" in config.features else ("speculative", "SpecEngine")
+    return ("graph_engine", "GraphEngine") if "graphs" in config.features else ("engine", "BuiltinEngine")
+
+
+def _sources(root: Path | None, mutant: Mutant | None) -> dict[str, str]:
+    """The target's sources by module, those of a copy or with a defect."""
+    names = [path.stem for path in sorted(builtin_root().glob("*.py"))]
+    files = {name: (root or builtin_root()) / f"{name}.py" for name in names}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in files.items() if path.is_file()}
+    if mutant is not None:
+        transform = Transform(mutant)
+        sources = {name: transform(name, source) for name, source in sources.items()}
+        transform.finish()
+    return {f"{_PACKAGE}{name}": source for name, source in sources.items()}
+
+
+def _policy(name: str) -> str:
+    from .builtin import BuiltinEngine
+
+    known = sorted({policy for profile in BuiltinEngine.profiles for policy in profile.policies})
+    if name not in known:
+        raise TargetError(f"builtin has no policy {name!r}; it has {', '.join(known)}")
+    return name
+
+
+def _copy(text: str, folder: str) -> Path:
+    root = Path(folder).expanduser().absolute()
+    if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
+        raise TargetError(
+            f"{text}: that folder holds no copy of the embedded target's sources, its swa.py and the rest"
+        )
+    return root
+
+
+def _load_copy(spec: TargetSpec, root: Path) -> Target:
+    try:
+        target: Target = load_changed("copy", _as_it_is, root=root).BuiltinEngine()
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TargetError(f"{spec.text} could not be loaded: {said}") from None
+    target.name = spec.text
+    return target
+
+
+def _as_it_is(module: str, source: str) -> str:
+    return source

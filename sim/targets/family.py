@@ -1,0 +1,190 @@
+"""Families of targets. A family is the only place that knows an engine by its name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+from ...models.config import Config
+from .base import Target, TargetError
+from .mutants.transform import Mutant, Transform
+
+__all__ = ["Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec"]
+
+Rewrite = Callable[[str, str], str]
+"""``(module, source) -> source``: changes a target's sources as they are loaded."""
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """A target by name.
+
+    Attributes:
+        text: the name as the user gave it.
+        family: the family that it belongs to.
+        policy: the one policy asked for, or None for all.
+        root: folder of a changed copy of the embedded target's sources, or None for its own.
+    """
+
+    text: str
+    family: Family
+    policy: str | None = None
+    root: Path | None = None
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """A target's sources, for the audit.
+
+    Attributes:
+        root: the folder of its package.
+        package: the package's dotted name, as it stands before the names of modules.
+        release: its release, or None if it has none.
+    """
+
+    root: Path
+    package: str
+    release: str | None
+
+
+@dataclass(frozen=True)
+class ScriptTarget:
+    """A target in a stand-alone script, where our modules come along in a package ``embedded``.
+
+    Attributes:
+        made_for: what the script was made for.
+        run: how it is run.
+        roots: modules of ours that it imports.
+        imports: lines of its ``main`` that import what `make` needs.
+        make: an expression that makes the target.
+        helpers: modules whose functions go into the script as text, those that are used.
+        ours: sources of ours that are the target itself, with the defect, by module; more than come along.
+        theirs: sources of the engine that have the defect, by module; None where none could.
+    """
+
+    made_for: str
+    run: str
+    roots: tuple[str, ...]
+    imports: tuple[str, ...]
+    make: str
+    helpers: tuple[ModuleType, ...] = ()
+    ours: Mapping[str, str] = field(default_factory=dict)
+    theirs: Mapping[str, str] | None = None
+
+
+class Family(ABC):
+    """A family of targets: how they are named, fetched, loaded and read.
+
+    The module that defines a family loads neither torch nor the engine: processes that never play a tape import it.
+
+    Attributes:
+        name: the first word of its targets' names. ``NAME==VERSION`` is a release, ``NAME@PATH`` lies in a folder.
+        title: the engine's proper name.
+        forms: how its targets are named, for messages.
+        mapping: the attribute that holds the translation table, for the audit.
+        audited: targets whose guards were gone through by reading, oldest first. The family's own name covers all of
+            its targets.
+        loads_late: targets load some of their modules while tapes are played.
+        releases: names of the known releases that can be driven, oldest first.
+        pulls: address of a pull request, without its number.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    forms: ClassVar[tuple[str, ...]]
+    mapping: ClassVar[str] = "full_to_swa_index_mapping"
+    audited: ClassVar[tuple[str, ...]] = ()
+    loads_late: ClassVar[bool] = False
+    releases: ClassVar[tuple[str, ...]] = ()
+    pulls: ClassVar[str] = ""
+
+    @property
+    def begins(self) -> str:
+        """A regular expression: how names of its targets begin."""
+        return f"{self.name}(==|@)" if self.releases else self.name
+
+    @abstractmethod
+    def parse(self, text: str) -> TargetSpec | None:
+        """The target that a name stands for; None if it is not named like one of the family.
+
+        Raises:
+            TargetError: it is named like one, and there is no such target.
+        """
+
+    @abstractmethod
+    def rows(self, policies: Callable[[str], Sequence[str]]) -> list[tuple[str, str]]:
+        """Targets at hand and ways to name others, each with a few words.
+
+        Args:
+            policies: the policies of a target, which is loaded for that.
+        """
+
+    @abstractmethod
+    def load(self, spec: TargetSpec, rewrite: Rewrite | None = None) -> Target:
+        """Load a target into this process, its sources rewritten.
+
+        Raises:
+            TargetError: it cannot be loaded. What `rewrite` raises comes out as it is.
+        """
+
+    @abstractmethod
+    def sources(self, spec: TargetSpec) -> SourceTree:
+        """A target's sources.
+
+        Raises:
+            TargetError: they cannot be had.
+        """
+
+    @abstractmethod
+    def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
+        """How a stand-alone script comes by a target.
+
+        Args:
+            mutant: the defect that it has, or None.
+            config: what is built in the script.
+            version: of the program that writes the script.
+
+        Raises:
+            TargetError: the target's sources cannot be had.
+            MutantError: an edit does not fit them.
+        """
+
+    def release(self, text: str) -> str | None:
+        """The release that a target's name stands for, fetched if need be; None if it has none.
+
+        Raises:
+            TargetError: it cannot be had.
+        """
+        return None
+
+    def add(self, text: str) -> str:
+        """Fetch a target now, so that later runs need no network; what to tell of it.
+
+        Raises:
+            TargetError: it cannot be had, or need not be fetched.
+        """
+        raise TargetError(f"{text} comes with the program; there is nothing to add")
+
+    def load_mutant(self, spec: TargetSpec, mutant: Mutant) -> Target:
+        """Load a target with a defect.
+
+        Raises:
+            TargetError: it cannot be loaded.
+            MutantError: an edit does not fit its sources.
+        """
+        transform = Transform(mutant)
+        target = self.load(spec, transform)
+        transform.finish()
+        return target
+
+    def load_audited(self, spec: TargetSpec, rewrite: Rewrite | None) -> Target:
+        """Load a target for an audit, whose functions are found by `module` then."""
+        return self.load(spec, rewrite)
+
+    def module(self, name: str) -> str:
+        """The name under which `load_audited` loads a module of `sources`."""
+        return name
