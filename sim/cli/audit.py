@@ -83,8 +83,8 @@ def audit(
     diverge), unguarded (an answer outlived it; a tape shows that), unproven (it says what is missing). Exit code 1 if
     a site is unguarded.
     """
-    from ..audit.play.coverage import Budget
-    from ..audit.report.command import Outputs, run
+    from ..audit.play.coverage import AuditBudget
+    from ..audit.report.command import AuditOutputs, run
 
     if rounds is not None and seconds is not None:
         raise click.UsageError("--rounds and --seconds are two ways to say when to stop; give one")
@@ -94,9 +94,9 @@ def audit(
     if rounds is None and seconds is None:
         seconds = DEFAULT_SECONDS
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
-    outputs = Outputs(json_file, sarif_file, html_file, folder, prefix)
+    outputs = AuditOutputs(json_file, sarif_file, html_file, folder, prefix)
     show = warn if sys.stderr.isatty() else lambda text: None
-    result = run(target, Budget(seed, rounds, seconds, workers, each), outputs, show, guards)
+    result = run(target, AuditBudget(seed, rounds, seconds, workers, each), outputs, show, guards)
     say(result.text)
     for finding in result.findings:
         say(f"\n{finding}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..matrix.defaults import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
+from ..matrix.measurements import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
 from .text import say, warn
 
 __all__ = ["matrix"]
@@ -107,7 +107,7 @@ def matrix(
     fuzzing finds something where no tape diverges.
     """
     from ..matrix import command
-    from ..matrix.facts import Budget
+    from ..matrix.measurements import HuntBudget
 
     if tapes is not None and seconds is not None:
         raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
@@ -115,9 +115,9 @@ def matrix(
         raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
     if show and json_file is None:
         raise click.UsageError("--show shows what is in a file; give it with --json")
-    budget = None if tapes is None and seconds is None else Budget(tapes, seconds)
+    budget = None if tapes is None and seconds is None else HuntBudget(tapes, seconds)
     asked = command.Asked(targets, seeds, budget, workers, blind, measure=not show)
-    outputs = command.Outputs(json_file, html, markdown)
+    outputs = command.MatrixOutputs(json_file, html, markdown)
     new, interrupted, text = command.run(asked, outputs)
     say(text, newline=False)
     if interrupted:

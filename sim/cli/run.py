@@ -16,7 +16,7 @@ from ..findings.finding import Finding, Origin
 from ..findings.summary import Summary
 from ..findings.text import render
 from ..parts.hooks import DeclaredError, declared
-from ..run import replay as replaying
+from ..run import player as replaying
 from ..run.campaign import Budget
 from ..run.player import Unplayable
 from ..run.progress import progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..matrix.schema import matrix_schema
+from ..matrix.file import matrix_schema
 from ..tapes.schema import dumps, summary_schema, tape_schema
 
 __all__ = ["main"]

@@ -1,4 +1,4 @@
-"""What ``staleloc matrix`` does: begin or go on with a matrix, measure, and write the tables."""
+"""The command ``staleloc matrix``: begins or continues a matrix, measures, and writes the tables."""
 
 from __future__ import annotations
 
@@ -16,36 +16,34 @@ from ..run.progress import progress
 from ..tapes.scenarios import scenarios
 from ..targets.base import TargetError
 from ..targets.registry import released
-from . import html, markdown, store, text
-from .defaults import BLIND, SECONDS, SEEDS
-from .facts import Budget, Matrix
-from .file_lock import alone
+from . import file, pages
 from .measure import Session
+from .measurements import BLIND, SECONDS, SEEDS, HuntBudget, Matrix
 from .record import alarms, release_number
 
-__all__ = ["Asked", "Outputs", "run"]
+__all__ = ["Asked", "MatrixOutputs", "run"]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user wants; None where a file's own, or else the default, is to be taken.
+    """The user's request. None stands for the value of the file, or else the default.
 
     Attributes:
-        targets: what to measure; empty for all releases.
-        blind: where to hunt, too; one of `defaults.BLIND`.
-        measure: do anything at all.
+        targets: targets to measure; empty for all releases.
+        blind: where to hunt as well; one of `measurements.BLIND`.
+        measure: whether to measure at all.
     """
 
     targets: tuple[str, ...]
     seeds: tuple[int, ...] | None
-    budget: Budget | None
+    budget: HuntBudget | None
     workers: int = 1
     blind: str = BLIND[0]
     measure: bool = True
 
 
 @dataclass(frozen=True)
-class Outputs:
+class MatrixOutputs:
     """Files to write."""
 
     json: Path | None
@@ -53,47 +51,47 @@ class Outputs:
     markdown: tuple[Path, ...] = ()
 
     def check(self) -> None:
-        """Raise KeepError unless all can be written."""
+        """Raise KeepError unless all files can be written."""
         check_apart(self.json, self.html, *self.markdown)
         for path in (self.json, self.html, *self.markdown):
             if path is not None:
                 check_file(path)
 
     def keep(self) -> Callable[[Matrix], None]:
-        """What saves a matrix."""
+        """Return a function that saves a matrix."""
         path = self.json
-        return (lambda matrix: None) if path is None else (lambda matrix: store.save(matrix, path))
+        return (lambda matrix: None) if path is None else (lambda matrix: file.save(matrix, path))
 
 
-def run(asked: Asked, outputs: Outputs) -> tuple[bool, bool, str]:
-    """Do it; whether there is something new, whether Ctrl-C ended it, and the table.
+def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
+    """Measure and write; return whether there is something new, whether Ctrl-C ended the run, and the table.
 
     Raises:
-        KeepError: a file cannot be written, is not one to go on with, or another run goes on with it.
-        TargetError: there is nothing to measure anything on.
+        KeepError: a file cannot be written or continued, or another run holds it.
+        TargetError: nothing can be measured on any target.
     """
     outputs.check()
     for path in outputs.markdown:
-        markdown.check_markdown(path)
-    with alone(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
+        pages.check_markdown(path)
+    with file.locked(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
         matrix = _begun(asked, outputs.json)
         interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
     known = scenarios()
     if outputs.html is not None:
-        write(outputs.html, html.render(matrix, known))
+        write(outputs.html, pages.to_html(matrix, known))
     for path in outputs.markdown:
-        markdown.write_markdown(path, matrix, known)
-    return bool(alarms(matrix, known)), interrupted, text.terminal(matrix, known)
+        pages.write_markdown(path, matrix, known)
+    return bool(alarms(matrix, known)), interrupted, pages.to_text(matrix, known)
 
 
 def _begun(asked: Asked, path: Path | None) -> Matrix:
-    """An empty matrix, or the one that the file holds."""
+    """Return the matrix of the file, or an empty one."""
     if path is not None and not path.exists() and not asked.measure:
         raise KeepError(f"{path} is not there, and --show measures nothing")
     if path is None or not path.exists():
-        budget = asked.budget or Budget(seconds=SECONDS)
+        budget = asked.budget or HuntBudget(seconds=SECONDS)
         return Matrix(asked.seeds or SEEDS, budget, os.cpu_count() or 1, our_version())
-    matrix = store.load(path)
+    matrix = file.load(path)
     for name, wanted, has in (("seeds", asked.seeds, matrix.seeds), ("budget", asked.budget, matrix.budget)):
         if wanted is not None and wanted != has:
             raise KeepError(f"{path} was measured with another {name} ({has}); give another file, or the same {name}")
@@ -101,7 +99,7 @@ def _begun(asked: Asked, path: Path | None) -> Matrix:
 
 
 def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bool:
-    """Whether it came to its end. What holds no release is not saved: there is no table of nothing."""
+    """Measure and return whether that was completed. A matrix without releases is not saved."""
     targets = asked.targets or released().releases
     _check_versions(targets)
     try:
@@ -121,7 +119,7 @@ def _measure(matrix: Matrix, asked: Asked, save: Callable[[Matrix], None]) -> bo
 
 
 def _check_versions(targets: Sequence[str]) -> None:
-    """Raise TargetError if one is a release whose version is none."""
+    """Raise TargetError if a release has an invalid version."""
     for target in targets:
         try:
             release_number(target)

@@ -1,7 +1,7 @@
-"""One hunt: play the tapes of a seed on a target, and tell which scenarios its divergences look like.
+"""A hunt: plays the tapes of a seed on a target and finds the scenarios that its divergences look like.
 
-At the allocator level all tapes are made of the same few calls, so a divergence is shrunk before it is compared. Whole
-requests take longer to shrink than to find, and there the words of the divergence tell.
+At the allocator level all tapes are made of the same few calls, so a divergence is shrunk before it is compared. At the
+engine level shrinking takes longer than finding, and the words of the divergence are compared.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from ..tapes.scenarios import Scenario, plain, same_paging, same_shape, same_wor
 from ..tapes.shrink import MAX_CANDIDATES, shrink
 from ..targets.base import Profile, TargetError
 from ..targets.scope import Scope
-from .facts import Budget, Hunt, HuntKey, Other, Sighting
+from .measurements import Hunt, HuntBudget, HuntKey, Other, Sighting
 
 __all__ = ["drawn", "hunt", "looks_like", "scope_of"]
 
 MAX_SHRUNK = 4
-"""Tapes of one kind of divergence that are shrunk: two incidents may show alike before they are."""
+"""Tapes of one kind of divergence that are shrunk. Before they are, two incidents may look alike."""
 
 MAX_LOST = 5
-"""Tapes on which the target may hang before the hunt ends."""
+"""Tapes on which the target may hang or die before the hunt ends."""
 
 _DRAWN = 16
-"""Tapes whose digest stands for what a hunt draws."""
+"""Tapes in the digest of what a hunt draws."""
 
 
 def scope_of(tape: Tape) -> Scope:
-    """What a campaign must draw from to meet such a tape."""
+    """Return the scope in which a campaign can draw such a tape."""
     return Scope(tape.config.level, tape.config.features)
 
 
 def drawn(profiles: Sequence[Profile], seed: int, wanted: Sequence[Scenario] = ()) -> str:
-    """A digest of the first tapes of a seed, and of the words by which what is wanted is known: equal where a hunt
+    """Return a digest of the first tapes of a seed and of the words of the wanted scenarios. It is equal where a hunt
     would play and find the same."""
     texts = "".join(dumps(generate_tape(seeded(seed, index), profiles)) for index in range(_DRAWN))
     words = "".join("\n".join([it.name, *it.shows]) for it in wanted if it.shows)
@@ -55,7 +55,7 @@ def drawn(profiles: Sequence[Profile], seed: int, wanted: Sequence[Scenario] = (
 
 
 def looks_like(tape: Tape, divergence: Divergence, known: Sequence[Scenario]) -> Scenario | None:
-    """The first of these scenarios that a divergence looks like: by its words, or by the shape of its minimal tape."""
+    """Return the first scenario that a divergence looks like, by its words or by the shape of its minimal tape."""
     fitting = [it for it in known if same_code(it.tape.config, tape.config)]
     shaped = [it for it in fitting if same_shape(it, tape)]
     alike = [it for it in shaped if it.kind == divergence.kind]
@@ -66,7 +66,7 @@ def looks_like(tape: Tape, divergence: Divergence, known: Sequence[Scenario]) ->
 
 def hunt(
     key: HuntKey,
-    budget: Budget,
+    budget: HuntBudget,
     known: Sequence[Scenario],
     wanted: Sequence[str],
     over: Callable[[], bool] = lambda: False,
@@ -74,9 +74,10 @@ def hunt(
     """Play until everything wanted was seen, or the budget is spent.
 
     Args:
-        known: scenarios that a find may look like; those wanted first.
-        wanted: names of those whose tapes diverge on this target. If there are none, the whole budget is played.
-        over: whether somebody ended the hunt.
+        known: scenarios that a find may look like; the wanted ones first.
+        wanted: names of the scenarios whose tapes diverge on this target. If there are none, the whole budget is
+            played.
+        over: returns whether the hunt was cancelled.
 
     Raises:
         TargetError: the target cannot be loaded.
@@ -99,7 +100,7 @@ class _Hunt:
         self._others: dict[tuple[str, ...], Other] = {}
         self._seconds = 0.0
 
-    def run(self, budget: Budget, wanted: tuple[str, ...], over: Callable[[], bool]) -> Hunt:
+    def run(self, budget: HuntBudget, wanted: tuple[str, ...], over: Callable[[], bool]) -> Hunt:
         note = None
         tapes = lost = 0
         try:
@@ -120,13 +121,13 @@ class _Hunt:
         digest = drawn(self._profiles, self._seed, [it for it in self._known if it.name in wanted])
         return Hunt(wanted, digest, tapes, self._seconds, self._found, tuple(self._others.values()), note)
 
-    def _spent(self, budget: Budget, played: int) -> bool:
+    def _spent(self, budget: HuntBudget, played: int) -> bool:
         by_tapes = budget.tapes is not None and played >= budget.tapes
         return by_tapes or (budget.seconds is not None and self._seconds >= budget.seconds)
 
     def _play(self, index: int) -> tuple[Tape, Divergence | None]:
-        """A tape and what it shows. Time is the processor's, so that it is the same on a busy machine; but for a target
-        that does not come back, where it is that of the clock."""
+        """Play a tape and return it with its divergence. Processor time is counted, which is the same on a busy
+        machine; for a target that never returns, it is elapsed time."""
         clock, ours = time.monotonic(), time.thread_time()
         tape = generate_tape(seeded(self._seed, index), self._profiles)
         divergence = self._player.play(tape)
@@ -135,7 +136,7 @@ class _Hunt:
         return tape, divergence
 
     def _note(self, index: int, tape: Tape, divergence: Divergence) -> None:
-        """Enter what a tape shows, unless tapes that showed it were looked at often enough."""
+        """Record the divergence of a tape, unless enough tapes of its kind were examined."""
         kind = (*divergence.key, plain(divergence.what), *place(tape, divergence))
         self._tried[kind] += 1
         if self._tried[kind] > MAX_SHRUNK:
@@ -151,7 +152,7 @@ class _Hunt:
 
     @cached_property
     def _shrinker(self) -> Player:
-        """In a process of its own: the one that hunts sees the tapes of the hunt only."""
+        """A player with its own process, so that the process of the hunt plays the tapes of the hunt only."""
         return self._opened()
 
     def _opened(self) -> Player:

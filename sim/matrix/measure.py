@@ -1,6 +1,6 @@
-"""Measure what the matrix does not have yet: replays first, which take seconds, then hunts.
+"""Measures what the matrix lacks: replays first, which take seconds, then hunts.
 
-What was measured is handed to `save` bit by bit: an interrupted run loses only the hunts that were on their way.
+Results are saved one by one, so that an interrupted run loses only the unfinished hunts.
 """
 
 from __future__ import annotations
@@ -11,24 +11,22 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ..run.player import Player, Unplayable, WorkerLost
+from ..run.player import Player, Unplayable, WorkerLost, adapt
 from ..run.process import kill_workers
 from ..run.progress import Progress
-from ..run.replay import adapt
 from ..tapes.scenarios import Scenario
 from ..targets.base import Profile, TargetError
 from ..targets.registry import prepare
 from ..targets.scope import Scope
-from .facts import Hunt, HuntKey, Matrix, Replayed
 from .hunt import drawn, hunt
-from .record import order
-from .unexplained import diverging, is_known, of_scope, scopes, seeds_of
+from .measurements import Hunt, HuntKey, Matrix, Replayed
+from .record import diverging, is_known, of_scope, order, scopes, seeds_of
 
-__all__ = ["Session", "replay_all"]
+__all__ = ["Session"]
 
 
 def replay_all(player: Player, known: Sequence[Scenario]) -> dict[str, Replayed]:
-    """What each scenario's tape does on the player's target."""
+    """Return the result of each scenario's tape on the player's target."""
     return {scenario.name: _replay(player, scenario) for scenario in known}
 
 
@@ -49,11 +47,11 @@ def _replay(player: Player, scenario: Scenario) -> Replayed:
 
 @dataclass
 class Session:
-    """One run of the command: fills `matrix` and saves it as it goes.
+    """One run of the command: fills `matrix` and saves it as it grows.
 
     Attributes:
         known: every scenario.
-        save: called whenever the matrix has grown.
+        save: is called whenever the matrix has grown.
     """
 
     matrix: Matrix
@@ -64,7 +62,8 @@ class Session:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def replays(self, targets: Sequence[str]) -> None:
-        """Play every scenario on each target; what cannot be had or loaded is noted, and left out of what follows."""
+        """Play every scenario on each target. A target that cannot be fetched or loaded is noted and left out of the
+        hunts."""
         for target in sorted(targets, key=order):
             self.show.stage(f"replays on {target}")
             try:
@@ -80,8 +79,7 @@ class Session:
             self.save(self.matrix)
 
     def hunts(self, workers: int, quiet_only: bool = False) -> None:
-        """Hunt wherever the matrix has no hunt that would come to the same, or only where no tape diverges; Ctrl-C ends
-        it, and is raised again."""
+        """Run the missing hunts, everywhere or only where no tape diverges. Ctrl-C ends them and is raised again."""
         jobs = list(self._missing(quiet_only))
         with ThreadPoolExecutor(workers) as pool:
             waiting = {pool.submit(self._hunt, key, wanted): key for key, wanted in jobs}
@@ -107,14 +105,15 @@ class Session:
         return hunt(key, self.matrix.budget, self._known(key, wanted), wanted, self._over.is_set)
 
     def _known(self, key: HuntKey, wanted: tuple[str, ...]) -> list[Scenario]:
-        """What a find may look like: those wanted first, then others of the scope, then whatever else diverges on the
-        target at the same level."""
+        """Return the scenarios that a find may look like: the wanted ones first, then others of the scope, then those
+        of the same level that diverge on the target."""
         known = sorted(of_scope(self.known, key.scope), key=lambda it: it.name not in wanted)
         level = [it for it in self.known if it.tape.config.level == key.scope.level and it not in known]
         return known + [it for it in level if is_known(self.matrix, key.target, it.name)]
 
     def _missing(self, quiet_only: bool) -> Iterator[tuple[HuntKey, tuple[str, ...]]]:
-        """Hunts to be done: where nothing diverges first, one scope after the other, newest release first."""
+        """Yield the missing hunts: places where nothing diverges first, one scope after the other, newest release
+        first."""
         everywhere = [(target, scope) for scope in scopes(self.known) for target in reversed(self.matrix.releases)]
         places = [(target, scope) for target, scope in everywhere if not self._lacks(target, scope)]
         wanted = {place: diverging(self.matrix, self.known, *place) for place in places}

@@ -1,7 +1,7 @@
-"""A campaign: many tapes within a budget, on any number of workers, with the same findings on each number.
+"""A campaign: many tapes within a budget. Its findings do not depend on the number of workers.
 
-Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take
-chunks of them; their answers are put in the order of tape numbers before anything is counted or decided.
+Tape `i` of seed `s` is the same everywhere, so a campaign is a set of tape numbers. Workers take chunks of them. Their
+answers are put in the order of tape numbers before anything is counted or decided.
 """
 
 from __future__ import annotations
@@ -12,33 +12,83 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...models.config import LEVELS
 from ..core.choices import seeded
 from ..core.divergence import Divergence
+from ..core.tape import Tape
 from ..parts.generate import generate_tape
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
-from ..targets.base import TargetError
+from ..targets.base import Profile, TargetError
 from ..targets.registry import prepare
 from ..targets.scope import Scope
 from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
-from .results import Budget, Found, Results
-from .wire import divergence_from_json, divergence_to_json
+from .protocol import divergence_from_json, divergence_to_json
 
 __all__ = ["Budget", "Campaign", "Found", "Results"]
 
+
+@dataclass(frozen=True)
+class Budget:
+    """When a campaign ends: after `tapes` tapes, `seconds` seconds with a loaded target, or at the first divergence.
+
+    With `first`, tapes with smaller numbers than the diverging one are still played and later ones do not count, so
+    that the results are the same on any number of workers.
+    """
+
+    tapes: int | None = None
+    seconds: float | None = None
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tape that diverged."""
+
+    index: int
+    divergence: Divergence
+    tape: Tape
+
+
+@dataclass
+class Results:
+    """The results of a campaign.
+
+    Attributes:
+        found: for each kind of divergence (class, check, pool, policy, event, and the event that made a loc stale) the
+            tape with the smallest number, in the order of numbers.
+        skipped: events that did not apply.
+        diverged: tapes that diverged.
+        seen: situation -> how often it happened.
+        interrupted: whether the campaign was ended before its budget was spent.
+        notes: messages for the user, one line each.
+    """
+
+    profiles: list[Profile] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    tapes: int = 0
+    events: int = 0
+    skipped: int = 0
+    diverged: int = 0
+    seconds: float = 0.0
+    seen: Counter[str] = field(default_factory=Counter)
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
 CHUNK = 16
-"""Tapes a worker takes at a time."""
+"""Tapes that a worker takes at a time."""
 
 MAX_LOST = 5
-"""Tapes on which the target may take its process down or hang, before the campaign ends: each costs a new process."""
+"""Tapes that may crash or hang the target before the campaign ends. Each costs a new process."""
 
 
 MAX_WORDINGS = 8
-"""Wordings of one class and check at one place that are looked at, of whole requests: two bugs may differ in nothing
-else, and one bug has some, too."""
+"""Wordings of one class and check at one place that are kept, at the engine level. Two bugs may differ in their words
+only, and one bug may have several wordings."""
 
 
 class Campaign:
@@ -47,8 +97,8 @@ class Campaign:
     Args:
         target: the target's name.
         mutant: a mutant's name, or None.
-        scope: what tapes are drawn from.
-        progress: called with the results so far, every now and then, from a worker's thread.
+        scope: the profiles from which tapes are drawn.
+        progress: is called with the results so far from time to time, from a worker's thread.
     """
 
     def __init__(
@@ -82,10 +132,10 @@ class Campaign:
         self._passed_over = 0
 
     def run(self) -> Results:
-        """Play until the budget is spent. Ctrl-C ends it early, and the results so far come back.
+        """Play until the budget is spent. Ctrl-C ends the campaign early and returns the results so far.
 
         Raises:
-            TargetError: the target cannot be loaded or driven, and nothing was found until then.
+            TargetError: the target cannot be loaded or driven, and there is no finding yet.
         """
         prepare(self._target)
         started = time.monotonic()
@@ -117,7 +167,7 @@ class Campaign:
         self._results.notes.append(f"{why}; these are the results so far")
 
     def _wind_up(self, pool: ThreadPoolExecutor, played: bool) -> None:
-        """Wait for the threads, at once if not all is `played`, however often somebody presses Ctrl-C."""
+        """Wait for the threads. If not all is `played`, end them at once, however often Ctrl-C is pressed."""
         while True:
             try:
                 if not played:
@@ -143,7 +193,7 @@ class Campaign:
             worker.close()
 
     def _start_clock(self) -> None:
-        """The first loaded target starts it: one that takes longer to load than the budget is played all the same."""
+        """Start the clock when the first target is loaded, so that loading time does not count."""
         with self._lock:
             if self._deadline is None and self._budget.seconds is not None:
                 self._deadline = time.monotonic() + self._budget.seconds
@@ -159,7 +209,7 @@ class Campaign:
             return list(range(first, stop)) or None
 
     def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
-        """Play a chunk; the worker afterwards, which is another one if the first died."""
+        """Play a chunk and return the worker, which is a new one if the old one died."""
         died = -1
         while tapes and not self._over:
             done = 0
@@ -187,7 +237,7 @@ class Campaign:
         return worker
 
     def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
-        """A process that dies twice on a tape has a bug, unless somebody else killed it."""
+        """A process that dies twice on one tape shows a bug of the target, unless it was killed from outside."""
         if error.code == -9:
             raise TargetError(
                 f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known"
@@ -206,7 +256,7 @@ class Campaign:
             self._settle(itertools.takewhile(self._answers.__contains__, itertools.count(self._next)))
 
     def _settle(self, tapes: Iterable[int]) -> None:
-        """Enter these tapes' answers into the results, in this order, until the campaign is over."""
+        """Enter the answers of these tapes into the results, in this order, until the campaign is over."""
         results = self._results
         for tape in tapes:
             answer = self._answers.pop(tape)
@@ -227,7 +277,7 @@ class Campaign:
     def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
         kind = (*divergence.key, *answer["place"])
-        # Calls of an allocator are told apart by their minimal tapes; of whole requests the words tell.
+        # Allocator-level divergences are told apart by their minimal tapes later, engine-level ones by their words.
         words = (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
         if words not in self._kinds:
             self._wordings[kind] += 1

@@ -1,36 +1,45 @@
-"""Playing single tapes in a worker, with a new one when the target takes its process down."""
+"""Plays single tapes in a worker, and finds and adapts tapes that a user names."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..tapes.codec import dumps, loads
+from ..parts.adapt import fitted, profile_of
+from ..parts.events_file import another_file
+from ..tapes.codec import TapeError, dumps, load, loads
+from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError
 from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess
-from .wire import divergence_from_json
+from .protocol import divergence_from_json
 
-__all__ = ["Player", "Unplayable", "WorkerLost"]
+__all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
 
 
 class Unplayable(Exception):
-    """The tape is outside the target's contract or capability; the message says how."""
+    """The tape is outside the target's contract or capability; the message says why."""
 
 
 class WorkerLost(TargetError):
-    """Somebody killed the process, or no other could be had: nothing is known about the tape."""
+    """The process was killed from outside, or no new one could be started: nothing is known about the tape."""
 
 
 class Player:
-    """Plays tapes on one target. Use as a context manager.
+    """Plays tapes on one target, with a new worker when the target ends the old one. Use as a context manager.
 
     Attributes:
         profiles: how the target can be driven.
-        stand_ins: what stands in for parts of the engine; see `WorkerProcess.stand_ins`.
+        stand_ins: test doubles for parts of the engine; see `WorkerProcess.stand_ins`.
         events: events of the last tape that were played.
-        skipped: how many of them did not apply.
+        skipped: events of the last tape that did not apply.
         seen: situations of the last tape.
         cpu: seconds of processor time that the worker took for the last tape; None if it gave no answer.
     """
@@ -46,12 +55,12 @@ class Player:
         self._effect: str | None = None
 
     def play(self, tape: Tape) -> Divergence | None:
-        """The divergence of a tape, or None.
+        """Return the divergence of a tape, or None.
 
         Raises:
-            Unplayable: the target cannot or must not be asked to do this.
+            Unplayable: the tape is outside the target's contract or capability.
             TargetError: the harness cannot drive this target.
-            WorkerLost: somebody else killed its process.
+            WorkerLost: the process was killed from outside.
         """
         self.events, self.skipped, self.seen, self._effect, self.cpu = 0, 0, {}, None, None
         try:
@@ -74,7 +83,7 @@ class Player:
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
 
     def effect(self) -> Tape | None:
-        """The last tape as it took effect, or None if all of it did."""
+        """Return the part of the last tape that took effect, or None if that is all of it."""
         return None if self._effect is None else loads(self._effect)
 
     def close(self) -> None:
@@ -97,3 +106,91 @@ class Player:
             self._worker = self._open()
         except TargetError as error:
             raise WorkerLost(str(error)) from None
+
+
+def is_scenario(name: str) -> bool:
+    """Return whether a name can only be that of a packaged scenario, not of a file."""
+    return not Path(name).exists() and "/" not in name
+
+
+def find_tape(name: str) -> Tape:
+    """Return the tape of a file, or else the packaged scenario of that name.
+
+    Raises:
+        TapeError: there is no such tape, or the file holds none.
+    """
+    if not is_scenario(name):
+        return load(name)
+    scenario = find_scenario(name)
+    if scenario is None:
+        close = get_close_matches(name, [it.name for it in scenarios()], n=1)
+        hint = f"did you mean {close[0]}?" if close else "see: staleloc scenarios list"
+        raise TapeError(f"{name}: no such file, and no scenario of that name; {hint}")
+    return scenario.tape
+
+
+def origin_of(tape: Tape) -> tuple[str, str | None]:
+    """Return the target and the mutant on which the tape was found; builtin and None if the tape does not say."""
+    known = tape.provenance or {}
+    target, mutant = known.get("target"), known.get("mutant")
+    return (target if isinstance(target, str) else "builtin"), (mutant if isinstance(mutant, str) else None)
+
+
+def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:
+    """Return the tape with a policy and dtype that the target has, and one line for each change; see `fitted`."""
+    profile = profile_of(tape.config, profiles)
+    if profile is None:
+        return tape, []
+    config, notes = fitted(tape.config, profile)
+    return replace(tape, config=config), notes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The results of replays of one tape.
+
+    Attributes:
+        tape: the tape as it was played.
+        divergence: the first divergence, or None.
+        verdicts: how often each divergence (None for none) was the result.
+        events: events that were played, in all replays together.
+        skipped: how many of them did not apply.
+        notes: the changes that made the tape playable.
+        profiles: how the target can be driven.
+    """
+
+    tape: Tape
+    divergence: Divergence | None
+    verdicts: Counter[Divergence | None]
+    events: int
+    skipped: int
+    seen: Counter[str]
+    seconds: float
+    notes: list[str]
+    profiles: list[Profile]
+
+
+def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -> Replayed:
+    """Play a tape several times.
+
+    Raises:
+        TargetError: the target cannot be loaded or driven.
+        Unplayable: the tape is outside the target's contract or capability.
+    """
+    verdicts: Counter[Divergence | None] = Counter()
+    seen: Counter[str] = Counter()
+    events = skipped = 0
+    with Player(target, mutant) as player:
+        fitted, notes = adapt(tape, player.profiles)
+        if (other := another_file(tape.events, tape.provenance)) is not None:
+            notes = [*notes, other]
+        started = time.monotonic()
+        for _ in range(times):
+            verdicts[player.play(fitted)] += 1
+            events += player.events
+            skipped += player.skipped
+            seen.update(player.seen)
+        seconds = time.monotonic() - started
+        profiles = player.profiles
+    divergence = next((outcome for outcome in verdicts if outcome is not None), None)
+    return Replayed(fitted, divergence, verdicts, events, skipped, seen, seconds, notes, profiles)

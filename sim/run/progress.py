@@ -1,4 +1,4 @@
-"""What a run shows while it runs: one line on standard error that goes away, or plain lines now and then."""
+"""Progress of a run on standard error: one line that is overwritten, or plain lines from time to time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .campaign import Results
 if TYPE_CHECKING:
     from rich.status import Status
 
-__all__ = ["PlainProgress", "Progress", "TerminalProgress", "progress"]
+__all__ = ["Progress", "progress"]
 
 INTERVAL = 10.0
-"""Seconds between two plain lines, at least."""
+"""Minimum number of seconds between two plain lines."""
 
 
 class Progress:
@@ -27,7 +27,7 @@ class Progress:
         self._started = time.monotonic()
 
     def campaign(self, results: Results) -> None:
-        """The campaign has come this far. Called from workers' threads, one at a time."""
+        """Show the results of a campaign so far. Called from workers' threads, one at a time."""
         seconds = max(time.monotonic() - self._started, 1e-6)
         reachable = possible(results.profiles)
         seen = sum(1 for name in reachable if results.seen[name])
@@ -37,11 +37,11 @@ class Progress:
         )
 
     def shrinking(self, number: int, total: int, candidates: int) -> None:
-        """The shrink of divergence `number` of `total` has tried so many candidates."""
+        """Show how many candidates the shrink of divergence `number` of `total` has tried."""
         self._show(f"shrinking divergence {number} of {total}, {candidates} candidates tried")
 
     def stage(self, text: str) -> None:
-        """The run has come to this."""
+        """Show the stage of the run."""
         self._show(text)
 
     def __enter__(self) -> Progress:
@@ -50,14 +50,14 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """The run is over."""
+        """End the progress line."""
 
     def _show(self, text: str) -> None:
         """Show a line in place of the last one."""
 
 
 class PlainProgress(Progress):
-    """For logs and pipes: a plain line now and then."""
+    """Progress for logs and pipes: a plain line from time to time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class PlainProgress(Progress):
 
 
 class TerminalProgress(Progress):
-    """For terminals: one line with a spinner, gone at the end."""
+    """Progress for terminals: one line with a spinner that disappears at the end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,6 +93,6 @@ class TerminalProgress(Progress):
 
 
 def progress() -> Progress:
-    """What suits standard error."""
+    """Return the progress that suits standard error."""
     capable = sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
     return TerminalProgress() if capable else PlainProgress()

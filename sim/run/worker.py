@@ -1,21 +1,20 @@
-"""The worker: one process, one target, one JSON line an answer. Its argument is the process that asks.
+"""The worker: one process with one target that answers each request with one or more lines of JSON.
 
-A real engine may crash, hang or leak, and only one release fits in a process; so targets live in
-workers, and what reaches the campaign is lines of JSON. Standard output belongs to the protocol: the
-engine's own output goes to standard error.
+A real engine may crash, hang or leak, and only one release fits in a process. So targets live in workers, and the
+campaign gets lines of JSON. Standard output belongs to the protocol; the engine's own output goes to standard error.
 
-Requests, one a line: ``{"op": "open", "target": ..., "mutant": ..., "events": ...}`` (the last is a file of declared
-events or null; see `declaring.handed_on`),
-``{"op": "run", "level": ..., "features": ..., "together": ..., "seed": ..., "tapes": [...]}`` (one answer a tape;
-``place`` tells divergences of one class apart, ``drawn`` tapes, where a file declares events),
-``{"op": "play", "tape": TEXT}`` (``effect`` is the tape that took effect, if that was another; ``cpu`` is
-what it took, in seconds of this process).
+Requests, one a line:
+- ``{"op": "open", "target": ..., "mutant": ..., "events": ...}``: the last is a file of declared events or null; see
+  `handed_on` in `parts.events_file`.
+- ``{"op": "run", "level": ..., "features": ..., "together": ..., "seed": ..., "tapes": [...]}``: one answer for each
+  tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
+- ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
+  processor time in seconds.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import traceback
@@ -37,15 +36,13 @@ from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
 from ..targets.scope import Scope
-from .parent import end_with_parent
-from .streams import own_output
-from .wire import divergence_to_json, profile_to_json
+from .protocol import divergence_to_json, profile_to_json, worker_streams
 
 __all__ = ["main", "place"]
 
 
 class _Session:
-    """An opened target and what it is asked."""
+    """An opened target and its answers."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         read(request["events"])
@@ -54,7 +51,7 @@ class _Session:
         self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])
 
     def opened(self) -> dict[str, Any]:
-        """What the target is: its profiles, and what stands in for parts of the engine."""
+        """Return the target's profiles, and the test doubles for parts of the engine."""
         replaced = [
             [f"{leaf.module}.{leaf.attribute}", leaf.reason] for leaf in getattr(self.target, "replacements", ())
         ]
@@ -87,7 +84,7 @@ class _Session:
 
 
 def place(tape: Tape, divergence: Divergence | None) -> list[str]:
-    """What tells this divergence apart from others of its class, before anything is shrunk."""
+    """Return what tells this divergence apart from others of its class before anything is shrunk."""
     if divergence is None:
         return []
     events = [event for event in (divergence.event, divergence.stale_at) if event is not None]
@@ -124,7 +121,7 @@ def _serve(requests: TextIO, answers: TextIO) -> None:
 
 
 def _our_fault(error: Exception) -> str:
-    """What to say of an exception that no engine raised: it must not pass for a divergence."""
+    """Return the message for an exception that no engine raised: it must not pass for a divergence."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
     text = " ".join(str(error).split())[:200]
@@ -133,18 +130,8 @@ def _our_fault(error: Exception) -> str:
 
 
 def main() -> None:
-    """Serve requests on standard input until it closes, or whoever asks is gone.
-
-    The engine gets neither of the protocol's streams: it reads nothing and writes to standard error.
-    """
-    end_with_parent(int(sys.argv[1]))
-    import torch
-
-    torch.set_num_threads(1)
-    requests = os.fdopen(os.dup(0), encoding="utf-8")
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    _serve(requests, own_output())
+    """Serve requests on standard input until it closes or the parent ends."""
+    _serve(*worker_streams(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import warm
 
-from staleloc.sim.audit.guards.guards import KINDS
-from staleloc.sim.audit.report.reasons import reasons_for
+from staleloc.sim.audit.guards import KINDS
+from staleloc.sim.audit.report.verdicts import reasons_for
 
 COMMAND = ["-m", "staleloc.sim", "audit"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.audit.report.reasons import reasons_for
+from staleloc.sim.audit.report.verdicts import reasons_for
 
 DOCS = Path(__file__).parents[2] / "docs"
 TARGET = "sglang==0.5.23"

@@ -12,11 +12,11 @@ import click
 import pytest
 
 from staleloc.sim.cli.main import DEFAULT_SECONDS, cli
-from staleloc.sim.matrix import store
-from staleloc.sim.matrix.rows import heading
-from staleloc.sim.matrix.wording import quiet_total
+from staleloc.sim.matrix import file
+from staleloc.sim.matrix.tables import quiet_total
 from staleloc.sim.parts.events_file import load
 from staleloc.sim.tapes.scenarios import scenarios
+from staleloc.sim.targets.registry import short_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,7 +101,7 @@ def test_a_dead_path_is_seen() -> None:
 
 def test_the_numbers_of_the_readme_are_measured() -> None:
     """Each number in its prose is one that a command prints, a version, or an exit code or slot with a meaning."""
-    matrix = store.load(ROOT / "docs" / "matrix.json")
+    matrix = file.load(ROOT / "docs" / "matrix.json")
     known = scenarios()
     (quiet,) = quiet_total(matrix, known)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def test_the_numbers_of_the_readme_are_measured() -> None:
     assert f"Python {python.removeprefix('>=')} or newer" in text
     assert f"for {DEFAULT_SECONDS:.0f} s" in text
     said = {quiet, f"{len(known)} tapes", f"{len(matrix.releases)} releases", python, "Apache-2.0", "0 1 2 -1"}
-    said.update(map(heading, matrix.releases))
+    said.update(map(short_name, matrix.releases))
     prose = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
     assert set(numbers(prose)) <= {number for part in said for number in numbers(part)}
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.core.divergence import Divergence
-from staleloc.sim.matrix import markdown, store
-from staleloc.sim.matrix.facts import Matrix, Replayed
+from staleloc.sim.matrix import file, pages
 from staleloc.sim.matrix.hunt import looks_like, scope_of
-from staleloc.sim.matrix.record import alarms
-from staleloc.sim.matrix.unexplained import hunted, places
+from staleloc.sim.matrix.measurements import Matrix, Replayed
+from staleloc.sim.matrix.record import alarms, hunted, places
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
 
 ROOT = Path(__file__).parents[2]
@@ -26,13 +25,13 @@ AGAIN = (
 
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
-    return store.load(ROOT / "docs" / "matrix.json")
+    return file.load(ROOT / "docs" / "matrix.json")
 
 
 def test_the_page_shows_the_file(matrix: Matrix) -> None:
     """Byte for byte."""
     page = (ROOT / "docs" / "MATRIX.md").read_text(encoding="utf-8")
-    assert page == markdown.page(matrix, scenarios()), AGAIN
+    assert page == pages.to_markdown(matrix, scenarios()), AGAIN
 
 
 def test_every_scenario_was_played_on_every_release(matrix: Matrix) -> None:

@@ -11,13 +11,11 @@ from typing import Any
 
 import torch
 
-from staleloc.sim.audit.guards.changes import changes_of
-from staleloc.sim.audit.play.corpus import known_tapes, name_of
-from staleloc.sim.audit.play.instrumented_worker import drawn, load
+from staleloc.sim.audit.guards import changes_of
+from staleloc.sim.audit.play.corpus import known_tapes, load_target, name_of, profiles_by_scope
 from staleloc.sim.audit.play.patch import Functions, changed_code
-from staleloc.sim.audit.source.find import read_program
-from staleloc.sim.audit.source.sites import map_of
-from staleloc.sim.audit.source.sources import read_tree
+from staleloc.sim.audit.source.program import read_tree
+from staleloc.sim.audit.source.sites import map_of, read_program
 from staleloc.sim.parts.adapt import profile_of
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.targets.sglang.fetch import resolve
@@ -32,8 +30,8 @@ def missed(spec: str, pairs: str) -> list[list[str | None]]:
         pairs: JSON, a list of a tape's name and a guard's.
     """
     wanted = json.loads(pairs)
-    target = load(spec, None)
-    profiles = [profile for scope in drawn(target, spec).values() for profile in scope]
+    target = load_target(spec, None)
+    profiles = [profile for scope in profiles_by_scope(target, spec).values() for profile in scope]
     tapes = {name_of(number).removeprefix("known tape "): tape for number, tape in known_tapes(profiles, spec)}
     package = f"sglang.{'.'.join(FOLDER.parts)}"
     reading = read_program(read_tree(resolve(spec).root / "sglang" / FOLDER, package))

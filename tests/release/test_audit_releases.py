@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import warm
 
-from staleloc.sim.audit.source.find import read_program
-from staleloc.sim.audit.source.sites import map_of
-from staleloc.sim.audit.source.sources import read_tree
+from staleloc.sim.audit.source.program import read_tree
+from staleloc.sim.audit.source.sites import map_of, read_program
 from staleloc.sim.targets.sglang.fetch import Release
 
 Available = Callable[[str], Release]

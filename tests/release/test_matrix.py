@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.matrix import command, store
-from staleloc.sim.matrix.cells import cell_of, short
-from staleloc.sim.matrix.facts import Budget
+from staleloc.sim.matrix import command, file
+from staleloc.sim.matrix.measurements import HuntBudget
+from staleloc.sim.matrix.tables import cell_of, short
 from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -30,12 +30,12 @@ def test_a_matrix_of_two_releases_and_two_incidents(
     available(FIXED)
     known = tuple(scenario for name in NAMES if (scenario := find_scenario(name)) is not None)
     monkeypatch.setattr(command, "scenarios", lambda: known)
-    asked = command.Asked((FIXED, BUGGY), (1,), Budget(tapes=200))
+    asked = command.Asked((FIXED, BUGGY), (1,), HuntBudget(tapes=200))
     path, *others = [tmp_path / name for name in ("one.json", "two.json")[: 2 if LONG else 1]]
     for it in (path, *others):
-        assert command.run(asked, command.Outputs(it, tmp_path / "page.html"))[:2] == (False, False)
-    matrix = store.load(path)
-    assert all(store.load(it) == matrix for it in others)
+        assert command.run(asked, command.MatrixOutputs(it, tmp_path / "page.html"))[:2] == (False, False)
+    matrix = file.load(path)
+    assert all(file.load(it) == matrix for it in others)
     assert matrix.releases == [BUGGY, FIXED]
     for scenario in known:
         buggy, fixed = (cell_of(matrix, scenario, target) for target in (BUGGY, FIXED))
@@ -43,5 +43,5 @@ def test_a_matrix_of_two_releases_and_two_incidents(
         assert buggy.blind.hits == 1
         assert short(fixed) == "."
     before = path.read_bytes()
-    command.run(asked, command.Outputs(path, None))
+    command.run(asked, command.MatrixOutputs(path, None))
     assert path.read_bytes() == before

@@ -11,8 +11,7 @@ from packaging.version import Version
 
 from staleloc.sim.core.divergence import CLASSES
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.run.player import Player
-from staleloc.sim.run.replay import adapt
+from staleloc.sim.run.player import Player, adapt
 from staleloc.sim.tapes.codec import loads
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
 from staleloc.sim.targets.sglang.fetch import Release

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import warm
 
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Replayed, Sighting
+from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Replayed, Sighting
 from staleloc.sim.targets.scope import Scope
 
 _PROLOGUE = """
@@ -65,4 +65,4 @@ def small() -> Matrix:
     }
     diverges = Replayed("diverges", "wrong-mapping: the mapping of <full loc> 5 | 6")
     replays = {old: {name: diverges}, new: {name: Replayed("silent")}}
-    return Matrix((0, 1, 2), Budget(tapes=9), 2, "0.1.0", list(replays), replays, hunts)
+    return Matrix((0, 1, 2), HuntBudget(tapes=9), 2, "0.1.0", list(replays), replays, hunts)

@@ -1,29 +1,54 @@
-"""Tapes that are played before any random one: those of the known incidents, and some that random ones rarely equal.
+"""Tapes of the audit, by scope and number, and how one is played on a target.
 
-A tape of the second sort (``tapes/*.json``) is the shortest known that misses some guard of the embedded target, or of
+Known tapes have negative numbers and are played before any random one. They are the tapes of the packaged scenarios and
+those of ``tapes/*.json``: each of these is the shortest known tape that misses some guard of the embedded target, or of
 a release, which random tapes take long to miss. They fit other targets as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
+from ....models.config import FEATURES, LEVELS
 from ...core.choices import seeded
 from ...core.tape import Tape
+from ...core.verdict import Verdict
+from ...parts.adapt import profile_of
+from ...parts.drive import play_tape
 from ...parts.generate import generate_tape
+from ...parts.hooks import check_drawn, declared, fingerprint, watched
 from ...parts.legality import find_violation
-from ...run.replay import adapt
+from ...run.player import adapt
 from ...tapes.codec import loads
 from ...tapes.scenarios import scenarios
 from ...targets.base import Profile
+from ...targets.registry import parse, select_profiles
+from ...targets.scope import Scope
 
-__all__ = ["known_tapes", "name_of", "tape_of"]
+__all__ = [
+    "FRESH", "SCOPES", "known_tapes", "load_target", "name_of", "play_one",
+    "profiles_by_scope", "random_tapes", "tape_of",
+]  # fmt: skip
+
+SCOPES = (
+    *(Scope(level) for level in LEVELS),
+    *(Scope(LEVELS[-1], names) for count in (1, 2) for names in itertools.combinations(FEATURES, count)),
+)
+"""All scopes, in the order in which they are played. Elsewhere a scope is its number here."""
+
+SHORT_TAPES = 8
+"""Allocator-level tapes per round. Together they take about as long as one engine-level tape."""
+
+FRESH = 1_000_000
+"""Number of the first round that the coverage run does not play."""
 
 
 def known_tapes(profiles: Sequence[Profile], target: str) -> list[tuple[int, Tape]]:
-    """Number and tape of those that a target can play, as it can. Numbers are negative; random tapes have others."""
+    """Return number and tape of each known tape that the target can play, adapted to it."""
     fitting = []
     for place, (_, tape) in enumerate(_all()):
         adapted, _ = adapt(tape, profiles)
@@ -33,14 +58,14 @@ def known_tapes(profiles: Sequence[Profile], target: str) -> list[tuple[int, Tap
 
 
 def tape_of(profiles: Sequence[Profile], seed: int, number: int) -> Tape:
-    """A tape by its number: a known one, or the random one of this seed."""
+    """Return a tape by its number: a known tape, or the random one of this seed."""
     if number >= 0:
         return generate_tape(seeded(seed, number), profiles)
     return adapt(_all()[-1 - number][1], profiles)[0]
 
 
 def name_of(number: int) -> str:
-    """A tape by name, for people."""
+    """Return the name of a tape for reports."""
     return f"tape {number}" if number >= 0 else f"known tape {_all()[-1 - number][0]}"
 
 
@@ -52,3 +77,41 @@ def _all() -> list[tuple[str, Tape]]:
         *((scenario.name, scenario.tape) for scenario in scenarios()),
         *((name, loads(it.read_text(encoding="utf-8"))) for name, it in own),
     ]
+
+
+def random_tapes(scopes: Iterable[int], rounds: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield ``(number of the scope, number of the tape)``. Each round visits every scope."""
+    for number in rounds:
+        for scope in scopes:
+            if SCOPES[scope].level == LEVELS[0]:
+                yield from ((scope, number * SHORT_TAPES + it) for it in range(SHORT_TAPES))
+            else:
+                yield scope, number
+
+
+def load_target(name: str, transform: Callable[[str, str], str] | None) -> Any:
+    """Load a target from rewritten sources."""
+    spec = parse(name)
+    return spec.family.load_audited(spec, transform)
+
+
+def profiles_by_scope(target: Any, name: str) -> dict[int, list[Profile]]:
+    """Return, for the number of each scope of the target, the profiles from which its tapes are drawn."""
+    profiles = select_profiles(target.profiles, parse(name))
+    had = {(it.level, it.features) for it in profiles}
+    return {number: it.of(profiles) for number, it in enumerate(SCOPES) if (it.level, it.features) in had}
+
+
+def play_one(target: Any, seed: int, profiles: list[Profile], index: int) -> tuple[Tape, Verdict]:
+    """Play a tape by its number and return it with its verdict.
+
+    Raises:
+        DeclaredError: the user's events file does not draw the same tape twice.
+    """
+    with watched():
+        tape = tape_of(profiles, seed, index)
+        if declared():
+            check_drawn(tape_of(profiles, seed, index), fingerprint(tape))
+    profile = profile_of(tape.config, profiles)
+    assert profile is not None
+    return tape, play_tape(tape, target, profile)

@@ -1,19 +1,130 @@
-"""Puts calls of counters into source as it is loaded: after the statements of sites, before those of guards, around
-what asks a cache."""
+"""INSTRUMENT"""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import builtins
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from ..guards.changes import Change
+from ...core.timeouts import playing
+from ..guards import Change
+from ..source.program import Spot, text_of
 from ..source.sites import Map
-from ..source.spots import Spot, text_of
-from .notes import NAME
 
-__all__ = ["Hook", "Weaver", "hooks_of"]
+__all__ = ["NAME", "Hook", "Counters", "Instrumenter", "hooks_of", "install"]
+
+NAME = "_staleloc_notes"
+"""Under which woven source finds the counters, wherever it is imported."""
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class _Waiting:
+    """A site has changed the mapping under an answer, and nobody has asked for it since.
+
+    Attributes:
+        event: index of the event in which that happened.
+        dropped: whether the answer is gone.
+        guard: which invalidation it was that dropped it, if it is one of those that are counted.
+    """
+
+    event: int
+    dropped: bool = False
+    guard: int | None = None
+
+
+class Counters:
+    """What woven source has counted.
+
+    Attributes:
+        call: the call of the target that is under way; ``""`` for none, and then nothing is counted.
+        reached: ``(site, call)`` -> how often.
+        alive: site -> how often an answer was alive then.
+        exposed: ``(site, cache)`` -> how often.
+        served: ``(site, cache)`` -> how often an answer from before was there and asked for.
+        late: ``(site, cache)`` -> events of this tape in which the site changed the mapping under an answer, each with
+            the event in which it was served afterwards.
+        changed: event of this tape -> sites that were reached in it.
+        needed: guard -> how often an answer that it dropped was asked for again.
+        passed: guards whose statement was come to in this tape.
+    """
+
+    def __init__(self) -> None:
+        self.call = ""
+        self.reached: Counter[tuple[int, str]] = Counter()
+        self.alive: Counter[int] = Counter()
+        self.exposed: Counter[tuple[int, int]] = Counter()
+        self.served: Counter[tuple[int, int]] = Counter()
+        self.late: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        self.changed: dict[int, set[int]] = {}
+        self.needed: Counter[int] = Counter()
+        self.passed: set[int] = set()
+        self._live: set[int] = set()
+        self._waiting: dict[int, dict[int, _Waiting]] = {}
+
+    def restart(self) -> None:
+        """New objects, for another tape: nothing is alive."""
+        self.late.clear()
+        self.changed.clear()
+        self.passed.clear()
+        self._live.clear()
+        self._waiting.clear()
+
+    def site(self, number: int) -> None:
+        """A site has changed the mapping."""
+        if not self.call:
+            return
+        event = playing()
+        self.reached[number, self.call] += 1
+        self.changed.setdefault(event, set()).add(number)
+        self.alive[number] += bool(self._live)
+        for cache in self._live:
+            self._waiting.setdefault(cache, {})[number] = _Waiting(event)
+
+    def keep(self, cache: int) -> None:
+        """An answer is kept."""
+        self._live.add(cache)
+        self._waiting.pop(cache, None)
+
+    def drop(self, cache: int) -> None:
+        """What is kept is forgotten."""
+        self._live.discard(cache)
+        for it in self._waiting.get(cache, {}).values():
+            it.dropped = True
+
+    def guard(self, number: int) -> None:
+        """An invalidation that guards sites is over."""
+        for waiting in self._waiting.values():
+            for it in waiting.values():
+                if it.dropped and it.guard is None:
+                    it.guard = number
+
+    def come(self, number: int) -> None:
+        """The statement of a guard that drops nothing is about to run."""
+        self.passed.add(number)
+
+    def read(self, cache: int, value: _T) -> _T:
+        """A cache is asked; gives `value` back."""
+        if self.call and cache in self._waiting:
+            waiting = self._waiting.pop(cache)
+            self.needed.update({it.guard for it in waiting.values() if it.guard is not None})
+            for number, it in waiting.items():
+                self.exposed[number, cache] += 1
+                if not it.dropped and value is not None:
+                    self.served[number, cache] += 1
+                    self.late.setdefault((number, cache), set()).add((it.event, playing()))
+        return value
+
+
+def install() -> Counters:
+    """Counters, where woven source finds them."""
+    notes = Counters()
+    setattr(builtins, NAME, notes)
+    return notes
 
 
 Says = Literal["site", "keep", "drop", "read", "guard", "come"]
@@ -50,7 +161,7 @@ def hooks_of(found: Map, changes: Sequence[Change]) -> dict[str, list[Hook]]:
     return dict(hooks)
 
 
-class Weaver:
+class Instrumenter:
     """A function from sources to sources, for a loader.
 
     Args:
@@ -62,7 +173,7 @@ class Weaver:
 
     def __init__(self, hooks: Mapping[str, Sequence[Hook]]) -> None:
         self._hooks = hooks
-        self.woven: dict[str, int] = {}
+        self.placed: dict[str, int] = {}
 
     def __call__(self, module: str, source: str) -> str:
         """`source` with the calls; unchanged if it has none."""
@@ -71,7 +182,7 @@ class Weaver:
             return source
         putter = _Putter(hooks)
         tree = putter.visit(ast.parse(source))
-        self.woven[module] = len(putter.found)
+        self.placed[module] = len(putter.found)
         return ast.unparse(ast.fix_missing_locations(tree))
 
 

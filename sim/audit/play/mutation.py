@@ -8,12 +8,12 @@ from typing import Any
 
 from ...core.divergence import Divergence
 from ...run.process import START_SECONDS
-from ...run.wire import divergence_from_json
+from ...run.protocol import divergence_from_json
 from ...targets.scope import Scope
-from ..guards.changes import Change
-from ..source.sources import Source
-from .coverage import Budget, Reach
-from .instrumented_worker import MAX_NEEDING, SCOPES
+from ..guards import Change
+from ..source.program import Source
+from .corpus import SCOPES
+from .coverage import MAX_NEEDING, AuditBudget, Coverage
 from .jobs import GRACE_SECONDS, run_jobs
 
 __all__ = ["Proof", "prove"]
@@ -64,8 +64,8 @@ def prove(
     target: str,
     changes: Sequence[Change],
     sources: dict[str, Source],
-    reached: Reach,
-    budget: Budget,
+    reached: Coverage,
+    budget: AuditBudget,
     known: Container[str] = (),
 ) -> list[Proof]:
     """Take the guards away, one at a time, and play the tapes that needed them, then new ones; in the same order.
@@ -119,7 +119,7 @@ def _told(
     }
 
 
-def _may_show(number: int, change: Change, reached: Reach) -> bool:
+def _may_show(number: int, change: Change, reached: Coverage) -> bool:
     """Whether a tape came there, or, of an invalidation, one of its sites was exposed to one of its caches: without
     that, new tapes would be in vain, too."""
     exposed = any(reached.exposed[site][cache] for site in change.sites for cache in change.caches)

@@ -21,13 +21,12 @@ from ...core.tape import Tape
 from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
 from ...parts.hooks import DeclaredError, said
-from ...run.parent import end_with_parent
-from ...run.wire import divergence_to_json
+from ...run.protocol import divergence_to_json, end_with_parent
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse
-from .instrumented_worker import FRESH, drawn, load, one, rounds_of
-from .job_process import do_job
+from .corpus import FRESH, load_target, play_one, profiles_by_scope, random_tapes
+from .jobs import serve_job
 from .patch import Functions, Patch, changed_code
 
 MAX_SHRINKING = 60
@@ -50,9 +49,9 @@ def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Fu
 
 def _later(job: dict[str, Any], change: dict[str, Any], target: Any) -> Functions:
     """The functions once a tape has come to the guard: engines load some of their modules late."""
-    scopes = drawn(target, job["target"])
+    scopes = profiles_by_scope(target, job["target"])
     for _, number, index in change["tapes"][:1]:
-        one(target, job["seed"], scopes[number], index)
+        play_one(target, job["seed"], scopes[number], index)
     return Functions()
 
 
@@ -64,7 +63,7 @@ class _Trial:
         self._change = change
         self._target = target
         self._patch = patch
-        self._scopes = drawn(target, job["target"])
+        self._scopes = profiles_by_scope(target, job["target"])
         self._started = time.process_time()
 
     def run(self) -> dict[str, Any]:
@@ -77,7 +76,7 @@ class _Trial:
                 break
             tapes += 1
             try:
-                tape, verdict = one(self._target, self._job["seed"], self._scopes[number], index)
+                tape, verdict = play_one(self._target, self._job["seed"], self._scopes[number], index)
             except DeclaredError:
                 raise
             except Exception as error:
@@ -103,7 +102,7 @@ class _Trial:
         """Number of the scope, of the tape, and whether it is new: those that came to the guard, then others there."""
         known = [(number, index, False) for _, number, index in self._change["tapes"]]
         scopes = sorted({number for number, _, _ in known}) or sorted(self._scopes)
-        fresh = rounds_of(scopes, range(FRESH, FRESH + self._change["fresh"]))
+        fresh = random_tapes(scopes, range(FRESH, FRESH + self._change["fresh"]))
         return itertools.chain(known, ((number, index, True) for number, index in fresh))
 
     def _tells(self, divergence: Divergence) -> bool:
@@ -190,14 +189,14 @@ def _read(stream: int, limit: float) -> str | None:
 
 
 def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
-    target = load(job["target"], None)
+    target = load_target(job["target"], None)
     if parse(job["target"]).family.loads_late:  # so that what it loads late is there before the forks
-        for profiles in drawn(target, job["target"]).values():
-            one(target, job["seed"], profiles, 0)
+        for profiles in profiles_by_scope(target, job["target"]).values():
+            play_one(target, job["seed"], profiles, 0)
     functions = Functions()
     limit = LOST_SECONDS + (10 * LOST_SECONDS if job["seconds"] is None else job["seconds"])
     return [_forked(partial(_try, job, it, target, functions), limit, it) for it in job["changes"]]
 
 
 if __name__ == "__main__":
-    do_job(_prove)
+    serve_job(_prove)

@@ -1,31 +1,96 @@
-"""What ``staleloc audit`` does: read, play, take guards away, and say what came of it."""
+"""COMMAND"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...findings.files import check_apart, check_file, check_folder, write
+from ...findings.files import check_apart, check_file, check_folder, save, write
+from ...findings.finding import Finding, Origin
+from ...findings.text import render
+from ...parts.adapt import profile_of
+from ...run.player import Player
+from ...tapes.shrink import MAX_CANDIDATES, Shrunk, shrink
 from ...targets.base import TargetError
-from ...targets.registry import parse
-from ..guards.changes import changes_of, unmatched
-from ..play.coverage import Budget, reach
+from ...targets.registry import parse, select_profiles
+from ..guards import changes_of, unmatched
+from ..play.corpus import name_of, tape_of
+from ..play.coverage import AuditBudget, FailingTape, measure_coverage
 from ..play.mutation import prove
-from ..source.find import read_program
-from ..source.sites import map_of
-from ..source.sources import read_tree
-from . import html, record, text
-from .reasons import reasons_for
-from .shown import shown
-from .verdicts import Audit, rows_of, tried
+from ..source.program import read_tree
+from ..source.sites import map_of, read_program
+from .formats import to_github, to_html, to_json, to_sarif, to_text
+from .verdicts import Audit, Row, reasons_for, rows_of, tried
 
-__all__ = ["Outputs", "Result", "run"]
+__all__ = ["AuditOutputs", "run"]
 
 
 @dataclass(frozen=True)
-class Outputs:
+class _Shown:
+    """A tape, and what it shrinks to; None if it does not diverge when it is played again."""
+
+    diverged: FailingTape
+    shrunk: Shrunk | None
+
+    @property
+    def size(self) -> tuple[bool, int]:
+        return self.shrunk is None, len(self.shrunk.tape.events) if self.shrunk else 0
+
+
+def shown(audit: Audit, seed: int, folder: Path) -> tuple[Audit, list[str]]:
+    """Keep, for each site that is unguarded and each cache, the tape that is the shortest once it is shrunk.
+
+    Returns:
+        The audit with no other tapes in its rows, and what to tell of each, the shortest first.
+    """
+    diverged = {it.name: it for row in audit.rows for it in row.diverged}
+    if not diverged:
+        return audit, []
+    with Player(audit.target) as player:
+        tapes = {name: _Shown(it, _shrunk(it, player, audit.target, seed)) for name, it in diverged.items()}
+    audit = replace(audit, rows=tuple(_chosen(row, tapes) for row in audit.rows))
+    chosen = {it.name for row in audit.rows for it in row.diverged}
+    origin = Origin(audit.target, audit.release, seed=seed)
+    told = sorted((it for name, it in tapes.items() if name in chosen), key=lambda it: it.size)
+    return audit, [_told(it, origin, folder) for it in told]
+
+
+def _shrunk(diverged: FailingTape, player: Player, target: str, seed: int) -> Shrunk | None:
+    profiles = diverged.scope.of(select_profiles(player.profiles, parse(target)))
+    tape = tape_of(profiles, seed, diverged.tape)
+    profile = profile_of(tape.config, profiles)
+    assert profile is not None
+    divergence = player.play(tape)
+    if divergence is None:
+        return None
+    return shrink(tape, divergence, profile, player.play, MAX_CANDIDATES, player.effect)
+
+
+def _chosen(row: Row, tapes: Mapping[str, _Shown]) -> Row:
+    """A row with one tape for each cache."""
+    best: dict[int, _Shown] = {}
+    for it in sorted((tapes[it.name] for it in row.diverged), key=lambda it: it.size):
+        for site, cache in it.diverged.group.blamed:
+            if site == row.number:
+                best.setdefault(cache, it)
+    return replace(row, diverged=tuple({it.diverged.name: it.diverged for it in best.values()}.values()))
+
+
+def _told(it: _Shown, origin: Origin, folder: Path) -> str:
+    diverged = it.diverged
+    if it.shrunk is None:
+        return f"{diverged.name} did not diverge when it was played again"
+    drawn = replace(origin, scope=diverged.scope, index=diverged.tape)
+    if diverged.tape < 0:
+        drawn = replace(origin, scope=diverged.scope, seed=None, tape=name_of(diverged.tape).rpartition(" ")[2])
+    finding = Finding(drawn, it.shrunk.tape, it.shrunk.divergence, it.shrunk, False)
+    return render(finding, str(save(finding, folder)))
+
+
+@dataclass(frozen=True)
+class AuditOutputs:
     """Files to write, and the folder for tapes."""
 
     json: Path | None
@@ -60,7 +125,9 @@ class Result:
         return int(any(row.is_asked and row.verdict in bad for row in self.audit.rows) or (strict and questions))
 
 
-def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], None], only: str = "*") -> Result:
+def run(
+    target: str, budget: AuditBudget, outputs: AuditOutputs, show: Callable[[str], None], only: str = "*"
+) -> Result:
     """Audit a target.
 
     Args:
@@ -87,19 +154,19 @@ def run(target: str, budget: Budget, outputs: Outputs, show: Callable[[str], Non
     if lost is not None:
         raise TargetError(f"no function that was read closely matches {lost!r}; patterns are for PATH:FUNCTION")
     show("playing tapes")
-    reached = reach(target, found, changes, sources, budget)
+    coverage = measure_coverage(target, found, changes, sources, budget)
     show(f"taking away {len(changes)} guards, one at a time")
     reasons = reasons_for(target)
-    guards = tried(changes, prove(target, changes, sources, reached, budget, reasons.unnoticeable), reasons)
-    rows = rows_of(found, {path: it.module for path, it in sources.items()}, reached, guards)
-    audit = Audit(target, tree.release, found, reached, tuple(guards), rows)
+    guards = tried(changes, prove(target, changes, sources, coverage, budget, reasons.unnoticeable), reasons)
+    rows = rows_of(found, {path: it.module for path, it in sources.items()}, coverage, guards)
+    audit = Audit(target, tree.release, found, coverage, tuple(guards), rows)
     show("shrinking what was found")
     audit, findings = shown(audit, budget.seed, outputs.folder)
     if outputs.json is not None:
-        write(outputs.json, json.dumps(record.to_json(audit), indent=1) + "\n")
+        write(outputs.json, json.dumps(to_json(audit), indent=1) + "\n")
     if outputs.sarif is not None:
-        write(outputs.sarif, json.dumps(record.to_sarif(audit, outputs.prefix), indent=1) + "\n")
+        write(outputs.sarif, json.dumps(to_sarif(audit, outputs.prefix), indent=1) + "\n")
     if outputs.html is not None:
-        write(outputs.html, html.render(audit))
-    notes = text.for_github(audit, outputs.prefix)
-    return Result(audit, text.render(audit), tuple(findings), tuple(notes))
+        write(outputs.html, to_html(audit))
+    notes = to_github(audit, outputs.prefix)
+    return Result(audit, to_text(audit), tuple(findings), tuple(notes))

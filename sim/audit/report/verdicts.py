@@ -1,20 +1,92 @@
-"""What the audit says of each mutation site, and why."""
+"""VERDICTS"""
 
 from __future__ import annotations
 
+import functools
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
 from typing import Literal
 
-from ..guards.changes import Change
-from ..play.coverage import Diverged, Reach
-from ..play.failure_groups import NOBODY
+from ...targets.registry import parse
+from ..guards import Change
+from ..play.coverage import UNKNOWN_CACHE, Coverage, FailingTape
 from ..play.mutation import Proof
 from ..source.sites import Map, Site
-from .reasons import Reason, Reasons
 
-__all__ = ["LEFT_ALONE", "Audit", "Row", "Standing", "Tried", "Verdict", "rows_of", "tried"]
+__all__ = ["LEFT_ALONE", "Audit", "Reasons", "Row", "Standing", "Tried", "reasons_for", "rows_of", "tried"]
+
+Sort = Literal["equivalent", "not driven", "gap"]
+"""Nothing can tell the changed target from the right one; it takes something that no target here has; or a tape could
+miss it, and none does yet."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One sentence on a guard, without a full stop."""
+
+    sort: Sort
+    why: str
+
+
+class Reasons:
+    """What is known of the guards of one target.
+
+    Attributes:
+        subject: what it was read on: a target or a family; ``""`` if nothing is known.
+        is_its_own: whether that is the target itself, and not a relative of it.
+        guards: a guard's name -> why nothing misses it.
+        places: pattern for ``path:function`` -> why no tape comes there.
+    """
+
+    def __init__(self, subject: str, is_its_own: bool, entries: list[dict[str, str]]) -> None:
+        self.subject = subject
+        self.is_its_own = is_its_own
+        self.guards = {it["guard"]: Reason(_sort(it), it["why"]) for it in entries if "guard" in it}
+        self.places = {it["place"]: Reason(_sort(it), it["why"]) for it in entries if "place" in it}
+
+    def of(self, change: Change, reached: bool) -> Reason | None:
+        """What is known of a guard.
+
+        Args:
+            reached: whether tapes came to it; what is said of a place holds only if none did.
+        """
+        named = self.guards.get(change.name)
+        if named is not None or reached:
+            return named
+        place = f"{change.spot.path}:{change.spot.function}"
+        return next((why for pattern, why in self.places.items() if fnmatchcase(place, pattern)), None)
+
+    @property
+    def unnoticeable(self) -> set[str]:
+        """Names of guards on which few tapes need be spent."""
+        if not self.is_its_own:
+            return set()
+        return {name for name, reason in self.guards.items() if reason.sort != "gap"}
+
+
+def _sort(entry: dict[str, str]) -> Sort:
+    sorts: dict[str, Sort] = {"equivalent": "equivalent", "not driven": "not driven", "gap": "gap"}
+    return sorts[entry["is"]]
+
+
+@functools.cache
+def reasons_for(target: str) -> Reasons:
+    """What is known of a target by its name, or else of the newest release; nothing of changed copies of our own."""
+    spec = parse(target)
+    known, name = spec.family.audited, spec.family.name
+    if spec.root is not None or not known:
+        return Reasons("", True, [])
+    return _read(target if target in known else known[-1], target in known or name in known)
+
+
+def _read(subject: str, is_its_own: bool) -> Reasons:
+    file = files("staleloc.sim.audit.report").joinpath("known", f"{subject.replace('==', '-')}.json")
+    return Reasons(subject, is_its_own, json.loads(file.read_text(encoding="utf-8")))
+
 
 Verdict = Literal["safe", "unguarded", "unproven"]
 
@@ -71,7 +143,7 @@ class Row:
     verdict: Verdict
     why: str
     shown_by: Proof | None = None
-    diverged: tuple[Diverged, ...] = ()
+    diverged: tuple[FailingTape, ...] = ()
 
     @property
     def is_asked(self) -> bool:
@@ -91,7 +163,7 @@ class Audit:
     target: str
     release: str | None
     found: Map
-    reach: Reach
+    coverage: Coverage
     guards: tuple[Tried, ...]
     rows: tuple[Row, ...]
 
@@ -100,7 +172,7 @@ class Audit:
         """Kind of event -> how many tapes diverge there, and no site is known to be why."""
         unguarded = {row.number for row in self.rows if row.diverged}
         tapes: Counter[str] = Counter()
-        for way, count in self.reach.diverging.counts.items():
+        for way, count in self.coverage.failures.counts.items():
             if not any(site in unguarded for site, _ in way.blamed):
                 tapes[way.asked] += count
         return tapes
@@ -131,37 +203,39 @@ def _standing(proof: Proof, reason: Reason | None) -> Standing:
     return "untried"
 
 
-def rows_of(found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> tuple[Row, ...]:
+def rows_of(found: Map, modules: dict[str, str], coverage: Coverage, guards: Sequence[Tried]) -> tuple[Row, ...]:
     """One row a site that changes the mapping, in the order of files and lines.
 
     Args:
         modules: path of a file -> the name under which the target imports it.
     """
-    return tuple(_row(number, found, modules, reach, guards) for number, site in enumerate(found.sites) if site.changes)
+    return tuple(
+        _row(number, found, modules, coverage, guards) for number, site in enumerate(found.sites) if site.changes
+    )
 
 
-def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards: Sequence[Tried]) -> Row:
+def _row(number: int, found: Map, modules: dict[str, str], coverage: Coverage, guards: Sequence[Tried]) -> Row:
     site = found.sites[number]
     here = [it for it in guards if number in it.change.sites]
     mine = [it for it in here if it.stands == "killed" or it.proof.outcome == "survived"]
     drops = [it for it in here if it.change.kind == "invalidation"]
-    diverged = _showing(number, reach)
+    diverged = _showing(number, coverage)
     verdict: Verdict = "unguarded"
     why = "an answer from before is served"
     if not diverged:
         missing = (
-            _missing(number, site, modules, reach, drops)
-            or _doubted(number, found, reach)
-            or _slipped(number, found, reach, drops)
+            _missing(number, site, modules, coverage, drops)
+            or _doubted(number, found, coverage)
+            or _slipped(number, found, coverage, drops)
         )
         verdict, why = ("unproven", missing) if missing else ("safe", _proof(found, drops))
-    calls = reach.reached.get(number)
+    calls = coverage.reached.get(number)
     return Row(
         number,
         site,
         tuple(calls.most_common()) if calls else (),
-        sum(reach.exposed[number].values()),
-        sum(reach.served[number].values()),
+        sum(coverage.exposed[number].values()),
+        sum(coverage.served[number].values()),
         len(mine),
         sum(it.stands == "killed" for it in mine),
         verdict,
@@ -171,14 +245,14 @@ def _row(number: int, found: Map, modules: dict[str, str], reach: Reach, guards:
     )
 
 
-def _showing(number: int, reach: Reach) -> tuple[Diverged, ...]:
+def _showing(number: int, coverage: Coverage) -> tuple[FailingTape, ...]:
     """For each cache that served an answer from before a site's change, and each kind of event that asked for it, the
     tape that diverges soonest."""
-    tapes: dict[tuple[int, str], Diverged] = {}
-    for it in reach.diverged:
-        for site, cache in it.way.blamed:
+    tapes: dict[tuple[int, str], FailingTape] = {}
+    for it in coverage.failing_tapes:
+        for site, cache in it.group.blamed:
             if site == number:
-                tapes.setdefault((cache, it.way.asked), it)
+                tapes.setdefault((cache, it.group.asked), it)
     return tuple({id(it): it for it in tapes.values()}.values())
 
 
@@ -205,18 +279,18 @@ _UNTRIED = {
 """Outcome of taking a guard away -> what that says."""
 
 
-def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, drops: Sequence[Tried]) -> str:
+def _missing(number: int, site: Site, modules: dict[str, str], coverage: Coverage, drops: Sequence[Tried]) -> str:
     """What a proof lacks; nothing if it is one."""
-    if modules[site.spot.path] not in reach.modules:
+    if modules[site.spot.path] not in coverage.modules:
         return "its module is not run here"
-    if number not in reach.reached:
+    if number not in coverage.reached:
         return "no event reached it"
-    if not reach.exposed[number]:
+    if not coverage.exposed[number]:
         return "no answer was alive that was asked for again afterwards"
     if {it.change.spot for it in drops} != {it.spot for it in site.guards}:
         return LEFT_ALONE
     if not drops:
-        return f"nothing on its way drops an answer; none of {reach.tapes} tapes shows one that outlived it"
+        return f"nothing on its way drops an answer; none of {coverage.tapes} tapes shows one that outlived it"
     if site.open:
         return f"{site.open[0]} leads to it and drops nothing"
     for it in drops:
@@ -230,10 +304,10 @@ def _missing(number: int, site: Site, modules: dict[str, str], reach: Reach, dro
     return ""
 
 
-def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> str:
+def _slipped(number: int, found: Map, coverage: Coverage, drops: Sequence[Tried]) -> str:
     """Whether an answer got past the invalidations, which may be conditional; no tape shows that it was wrong."""
     for cache in sorted({cache for it in drops for cache in it.change.caches}):
-        count = reach.served[number][cache]
+        count = coverage.served[number][cache]
         if count:
             return (
                 f"{found.caches[cache].name} was asked {count} times after it and still had the answer from before, "
@@ -242,19 +316,19 @@ def _slipped(number: int, found: Map, reach: Reach, drops: Sequence[Tried]) -> s
     return ""
 
 
-def _doubted(number: int, found: Map, reach: Reach) -> str:
+def _doubted(number: int, found: Map, coverage: Coverage) -> str:
     """Whether a site may be why a tape diverges: nobody knows who kept an answer, or what made it wrong."""
-    for it in reach.diverged:
-        for site, cache in it.way.doubted:
+    for it in coverage.failing_tapes:
+        for site, cache in it.group.doubted:
             if site != number:
                 continue
-            if cache == NOBODY and not it.way.stale:
-                return f"{it.name} diverges ({it.way.kind}) in {it.way.asked}, which comes to it"
-            if cache == NOBODY:
+            if cache == UNKNOWN_CACHE and not it.group.stale:
+                return f"{it.name} diverges ({it.group.kind}) in {it.group.asked}, which comes to it"
+            if cache == UNKNOWN_CACHE:
                 return (
-                    f"{it.name} serves an answer from before {it.way.stale}, which comes to it, and what keeps that "
+                    f"{it.name} serves an answer from before {it.group.stale}, which comes to it, and what keeps that "
                     "answer was not found in the source"
                 )
             name = found.caches[cache].name
-            return f"{it.name} diverges ({it.way.kind}) after {name} served an answer from before it; that may be why"
+            return f"{it.name} diverges ({it.group.kind}) after {name} served an answer from before it; that may be why"
     return ""

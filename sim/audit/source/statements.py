@@ -6,12 +6,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .definitions import Function
 from .expressions import Expressions
-from .facts import Log, Store
-from .program import Program
-from .spots import Spot
-from .values import NOTHING, Facts, Place, Value, element, join, part_of
+from .facts import NOTHING, Facts, Log, Place, Store, Value, element, join, part_of
+from .program import Function, Program, Spot
 
 __all__ = ["Statements"]
 

@@ -10,12 +10,10 @@ from types import ModuleType
 
 import pytest
 
-from staleloc.sim.audit.guards.changes import Change, changes_of, unmatched
-from staleloc.sim.audit.guards.guards import KINDS, rewrites_of
+from staleloc.sim.audit.guards import KINDS, Change, changes_of, rewrites_of, unmatched
 from staleloc.sim.audit.play.patch import Functions, changed_code
-from staleloc.sim.audit.source.find import read_program
-from staleloc.sim.audit.source.sites import map_of
-from staleloc.sim.audit.source.sources import Source
+from staleloc.sim.audit.source.program import Source
+from staleloc.sim.audit.source.sites import map_of, read_program
 
 
 def guards(body: str) -> list[tuple[str, str, str]]:

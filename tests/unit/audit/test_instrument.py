@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from staleloc.sim.audit.guards.changes import changes_of
-from staleloc.sim.audit.play.instrument import Weaver, hooks_of
-from staleloc.sim.audit.play.notes import NAME, Notes, install
-from staleloc.sim.audit.source.find import read_program
-from staleloc.sim.audit.source.sites import Map, map_of
-from staleloc.sim.audit.source.sources import Source
+from staleloc.sim.audit.guards import changes_of
+from staleloc.sim.audit.play.instrument import NAME, Counters, Instrumenter, hooks_of, install
+from staleloc.sim.audit.source.program import Source
+from staleloc.sim.audit.source.sites import Map, map_of, read_program
 
 POOL = """
 from __future__ import annotations
@@ -58,10 +56,10 @@ def woven() -> tuple[Map, Any]:
     reading = read_program([Source("pool", "pool.py", POOL)])
     found = map_of(reading)
     changes = [it for it in changes_of(reading, found) if it.kind == "invalidation"]
-    weaver = Weaver({"pool": hooks_of(found, changes)["pool.py"]})
-    text = weaver("pool", POOL)
-    assert weaver("other", POOL) == POOL
-    assert weaver.woven == {"pool": sum(map(len, hooks_of(found, changes).values()))}
+    instrumenter = Instrumenter({"pool": hooks_of(found, changes)["pool.py"]})
+    text = instrumenter("pool", POOL)
+    assert instrumenter("other", POOL) == POOL
+    assert instrumenter.placed == {"pool": sum(map(len, hooks_of(found, changes).values()))}
     names: dict[str, Any] = {}
     exec(compile(text, "pool.py", "exec"), names)
     return found, names["Pool"]
@@ -71,7 +69,7 @@ def number(found: Map, function: str) -> int:
     return next(it for it, site in enumerate(found.sites) if site.changes and site.spot.function == function)
 
 
-def test_woven_source_does_what_it_did(notes: Notes):
+def test_woven_source_does_what_it_did(notes: Counters):
     """The same answers and the same documentation, counted or not."""
     _, pool_class = woven()
     pool = pool_class([0, 10, 20])
@@ -84,7 +82,7 @@ def test_woven_source_does_what_it_did(notes: Notes):
     assert not notes.reached, "nothing is counted while no call of the target is under way"
 
 
-def test_an_answer_that_outlives_a_site_is_served(notes: Notes):
+def test_an_answer_that_outlives_a_site_is_served(notes: Counters):
     """Kept, the mapping changed, asked for again: exposed and served, and the call is known."""
     found, pool_class = woven()
     pool = pool_class([0, 10])
@@ -101,7 +99,7 @@ def test_an_answer_that_outlives_a_site_is_served(notes: Notes):
     assert not notes.needed
 
 
-def test_an_answer_that_is_dropped_is_exposed_but_not_served(notes: Notes):
+def test_an_answer_that_is_dropped_is_exposed_but_not_served(notes: Counters):
     """The invalidation is what stood between, and it is known by its number."""
     found, pool_class = woven()
     pool = pool_class([0, 10])
@@ -114,7 +112,7 @@ def test_an_answer_that_is_dropped_is_exposed_but_not_served(notes: Notes):
     assert notes.needed == {0: 1}
 
 
-def test_an_answer_that_nobody_asks_for_again_is_not_exposed(notes: Notes):
+def test_an_answer_that_nobody_asks_for_again_is_not_exposed(notes: Counters):
     """Nor is one that was made anew, or one of other objects."""
     found, pool_class = woven()
     pool = pool_class([0, 10])
@@ -139,7 +137,7 @@ def test_what_a_kernel_does_is_left_alone():
     """)
     found = map_of(read_program([Source("k", "k.py", source)]))
     assert [it.kind for it in found.sites] == ["write"]
-    assert NAME not in Weaver({"k": hooks_of(found, ())["k.py"]})("k", source)
+    assert NAME not in Instrumenter({"k": hooks_of(found, ())["k.py"]})("k", source)
 
 
 def test_coming_to_a_guard_is_counted_before_its_statement_runs(notes):
@@ -158,7 +156,7 @@ def test_coming_to_a_guard_is_counted_before_its_statement_runs(notes):
     found = map_of(reading)
     changes = changes_of(reading, found)
     names: dict[str, Any] = {}
-    exec(Weaver({"m": hooks_of(found, changes)["m.py"]})("m", source), names)
+    exec(Instrumenter({"m": hooks_of(found, changes)["m.py"]})("m", source), names)
 
     def come(locs: list[int]) -> set[str]:
         notes.restart()

@@ -19,7 +19,7 @@ TAPE = Tape(Config("hybrid", "uncached", 1, 4, 4, ("swa",), 2, False, "float32")
 def trial(kind: str, found: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What a guard of this kind comes to, without which one tape diverges in this way at its first event."""
     verdict = SimpleNamespace(divergence=Divergence(found, "a check", 0, "it"))
-    monkeypatch.setattr(proving, "one", lambda *_: (TAPE, verdict))
+    monkeypatch.setattr(proving, "play_one", lambda *_: (TAPE, verdict))
     monkeypatch.setattr(proving._Trial, "_events", lambda *_: ["shrunk"])
     it = object.__new__(proving._Trial)
     it._job, it._change = {"seconds": None, "seed": 0}, {"kind": kind, "tapes": [(2, 0, 7)], "fresh": 0}

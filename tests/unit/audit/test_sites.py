@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.audit.source.find import read_program
-from staleloc.sim.audit.source.sites import Map, map_of
-from staleloc.sim.audit.source.sources import MAX_BYTES, Source, Unread, read_tree
+from staleloc.sim.audit.source.program import MAX_BYTES, Source, Unread, read_tree
+from staleloc.sim.audit.source.sites import Map, map_of, read_program
 from staleloc.sim.targets.mutants.transform import builtin_root
 
 POOL = """

@@ -7,16 +7,13 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from staleloc.sim.audit.guards.changes import changes_of
-from staleloc.sim.audit.play.coverage import Reach
-from staleloc.sim.audit.play.failure_groups import NOBODY, Diverging, Way
+from staleloc.sim.audit.guards import changes_of
+from staleloc.sim.audit.play.coverage import UNKNOWN_CACHE, Coverage, FailureGroup, FailureGroups
 from staleloc.sim.audit.play.mutation import Proof
-from staleloc.sim.audit.report import record, text
-from staleloc.sim.audit.report.reasons import Reasons, reasons_for
-from staleloc.sim.audit.report.verdicts import Audit, Row, rows_of, tried
-from staleloc.sim.audit.source.find import read_program
-from staleloc.sim.audit.source.sites import map_of
-from staleloc.sim.audit.source.sources import Source, read_tree
+from staleloc.sim.audit.report import formats
+from staleloc.sim.audit.report.verdicts import Audit, Reasons, Row, reasons_for, rows_of, tried
+from staleloc.sim.audit.source.program import Source, read_tree
+from staleloc.sim.audit.source.sites import map_of, read_program
 from staleloc.sim.core.divergence import Divergence, LocRow
 from staleloc.sim.parts.allocator.events import Alloc, Clear
 from staleloc.sim.targets.mutants.transform import builtin_root
@@ -47,34 +44,34 @@ GUARDED, BARE = 0, 1
 NOTHING = Reasons("builtin", True, [])
 
 
-def reach(**given) -> Reach:
+def reach(**given) -> Coverage:
     """A campaign that exposed both sites."""
     both = {GUARDED: Counter(x=3), BARE: Counter(x=2)}
     exposed = defaultdict(Counter, {GUARDED: Counter({0: 2}), BARE: Counter({0: 2})})
-    return Reach(**{"tapes": 9, "modules": {"pool"}, "reached": both, "exposed": exposed, **given})
+    return Coverage(**{"tapes": 9, "modules": {"pool"}, "reached": both, "exposed": exposed, **given})
 
 
-def row(number: int, reached: Reach, outcome: str = "killed") -> Row:
+def row(number: int, reached: Coverage, outcome: str = "killed") -> Row:
     guards = tried(CHANGES, [Proof(outcome, 4) for _ in CHANGES], NOTHING)
     return rows_of(FOUND, {"pool.py": "pool"}, reached, guards)[number]
 
 
-def diverging(*tapes: tuple[int, Way, int]) -> Diverging:
+def diverging(*tapes: tuple[int, FailureGroup, int]) -> FailureGroups:
     """Tapes that diverge: number, how, and at which event."""
-    told = Diverging()
+    told = FailureGroups()
     for number, way, event in tapes:
         told.note(way, 0, number, Divergence(way.kind, "a check", event, "a fact"))
     return told
 
 
-def stale(event: str, *blamed: tuple[int, int], asked: str = "translate") -> Way:
+def stale(event: str, *blamed: tuple[int, int], asked: str = "translate") -> FailureGroup:
     """An answer from before an event is served."""
-    return Way("stale-translation", asked, event, blamed)
+    return FailureGroup("stale-translation", asked, event, blamed)
 
 
-def diverged(*blamed: tuple[int, int]) -> Reach:
+def diverged(*blamed: tuple[int, int]) -> Coverage:
     """A tape on which a cache serves an answer from before x."""
-    return reach(diverging=diverging((7, stale("x", *blamed), 3)))
+    return reach(failures=diverging((7, stale("x", *blamed), 3)))
 
 
 def test_a_guard_that_is_missed_makes_a_site_safe():
@@ -126,7 +123,7 @@ def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
     divergence = Divergence("stale-translation", "a check", 1, "a fact", rows=(LocRow(1, 2, 3, stale_at=0),))
     events = (Clear(), Alloc(0, 1))
     late, changed = {(BARE, 0): {(0, 1), (7, 9)}}, {0: {BARE, 5}, 7: {GUARDED}}
-    assert Way.of(divergence, events, late, changed) == stale("clear", (BARE, 0), asked="alloc")
+    assert FailureGroup.of(divergence, events, late, changed) == stale("clear", (BARE, 0), asked="alloc")
     assert row(BARE, diverged((BARE, 0))).verdict == "unguarded"
     assert row(BARE, diverged((GUARDED, 0))).verdict == "unproven"
     assert row(BARE, diverged()).verdict == "unproven"
@@ -135,9 +132,11 @@ def test_a_divergence_is_blamed_on_the_site_whose_event_made_the_answer_stale():
 def test_an_answer_that_nobody_is_known_to_keep_makes_no_site_of_its_event_safe():
     """A closure, say, keeps it: the tape names the event, and every site that was reached in it is in doubt."""
     divergence = Divergence("stale-translation", "a check", 1, "a fact", rows=(LocRow(1, 2, 3, stale_at=0),))
-    way = Way.of(divergence, (Clear(), Alloc(0, 1)), {(BARE, 0): {(7, 9)}}, {0: {BARE, GUARDED}})
-    assert way == Way("stale-translation", "alloc", "clear", (), ((GUARDED, NOBODY), (BARE, NOBODY)))
-    told = row(GUARDED, reach(diverging=diverging((7, way, 3))))
+    way = FailureGroup.of(divergence, (Clear(), Alloc(0, 1)), {(BARE, 0): {(7, 9)}}, {0: {BARE, GUARDED}})
+    assert way == FailureGroup(
+        "stale-translation", "alloc", "clear", (), ((GUARDED, UNKNOWN_CACHE), (BARE, UNKNOWN_CACHE))
+    )
+    told = row(GUARDED, reach(failures=diverging((7, way, 3))))
     assert told.verdict == "unproven"
     assert told.why.startswith("tape 7 at the allocator level serves an answer from before clear, which comes to it")
 
@@ -145,7 +144,7 @@ def test_an_answer_that_nobody_is_known_to_keep_makes_no_site_of_its_event_safe(
 def test_a_cache_that_serves_another_answer_in_that_event_is_in_doubt_instead():
     """The keeper is known then, and the site that was passed is another than that of the event."""
     divergence = Divergence("stale-translation", "a check", 1, "a fact", rows=(LocRow(1, 2, 3, stale_at=0),))
-    way = Way.of(divergence, (Clear(), Alloc(0, 1)), {(GUARDED, 0): {(7, 1)}}, {0: {BARE}})
+    way = FailureGroup.of(divergence, (Clear(), Alloc(0, 1)), {(GUARDED, 0): {(7, 1)}}, {0: {BARE}})
     assert way.doubted == ((GUARDED, 0),)
 
 
@@ -156,13 +155,15 @@ def test_a_tape_that_diverges_whatever_way_makes_no_site_safe_past_which_an_answ
         ({}, 0, "safe"),
         ({}, 1, "unproven"),
     ):
-        way = Way.of(Divergence("alias", "a check", 1, "a fact"), (Clear(), Alloc(0, 1)), late, {event: {GUARDED}})
-        assert row(GUARDED, reach(diverging=diverging((7, way, 3)))).verdict == verdict
-    assert row(GUARDED, reach(diverging=diverging((7, way, 3)))).why == (
+        way = FailureGroup.of(
+            Divergence("alias", "a check", 1, "a fact"), (Clear(), Alloc(0, 1)), late, {event: {GUARDED}}
+        )
+        assert row(GUARDED, reach(failures=diverging((7, way, 3)))).verdict == verdict
+    assert row(GUARDED, reach(failures=diverging((7, way, 3)))).why == (
         "tape 7 at the allocator level diverges (alias) in alloc, which comes to it"
     )
-    way = Way("alias", "alloc", "", (), ((GUARDED, 0),))
-    told = row(GUARDED, reach(diverging=diverging((7, way, 3))))
+    way = FailureGroup("alias", "alloc", "", (), ((GUARDED, 0),))
+    told = row(GUARDED, reach(failures=diverging((7, way, 3))))
     assert told.why.startswith("tape 7 at the allocator level diverges (alias) after Pool.cached served an answer from")
 
 
@@ -173,7 +174,7 @@ def test_a_site_that_was_asked_about_is_not_exposed_by_that():
     assert row(GUARDED, told).why == "no answer was alive that was asked for again afterwards"
 
 
-def audit(reached: Reach) -> Audit:
+def audit(reached: Coverage) -> Audit:
     proof = Proof("killed", 4, 0.5, Scope(), 1, Divergence("alias", "alias", 1, "it"), ("alloc", "free"))
     guards = tried(CHANGES, [proof for _ in CHANGES], NOTHING)
     rows = rows_of(FOUND, {"pool.py": "pool"}, reached, guards)
@@ -182,7 +183,7 @@ def audit(reached: Reach) -> Audit:
 
 def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
     """And says which tape shows it, and which cache served it."""
-    told = text.render(audit(diverged((BARE, 0))))
+    told = formats.to_text(audit(diverged((BARE, 0))))
     assert "pool.py:12  Pool.guarded  write  3        2        0       1 of 1  safe       alloc, free (0.5 s)" in told
     assert "pool.py:16  Pool.bare     write  2        2        0       none    unguarded" in told
     assert "an answer from before is served by Pool.cached (tape 7 at the allocator level)" in " ".join(told.split())
@@ -191,13 +192,13 @@ def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
 
 def test_a_tape_that_no_site_explains_is_counted():
     """A divergence is never passed over."""
-    told = text.render(audit(reach(diverging=diverging((7, Way("leak", "free", "", ()), 3)))))
+    told = formats.to_text(audit(reach(failures=diverging((7, FailureGroup("leak", "free", "", ()), 3)))))
     assert "1 more tapes diverge, and no site explains them: see staleloc fuzz (in free 1)" in told
 
 
 def test_annotations_are_escaped_for_github():
     """One line a site that is not safe, an error if it is unguarded; no text ends a line or a property early."""
-    lines = text.for_github(audit(diverged((BARE, 0))), "a,b:c/")
+    lines = formats.to_github(audit(diverged((BARE, 0))), "a,b:c/")
     assert lines == [
         "::error file=a%2Cb%3Ac/pool.py,line=16,title=staleloc: unguarded::Pool.bare changes the mapping: an answer "
         "from before is served by Pool.cached (tape 7 at the allocator level)"
@@ -207,10 +208,10 @@ def test_annotations_are_escaped_for_github():
 def test_the_records_are_json_and_name_every_site():
     """JSON has all that was found; SARIF a result for each site that is not safe, with its place in the repository."""
     it = audit(diverged((BARE, 0)))
-    told = json.loads(json.dumps(record.to_json(it)))
+    told = json.loads(json.dumps(formats.to_json(it)))
     assert [site["verdict"] for site in told["sites"] if "verdict" in site] == ["safe", "unguarded"]
     assert told["guards"][0]["outcome"] == "killed"
-    log = json.loads(json.dumps(record.to_sarif(it, "python/")))
+    log = json.loads(json.dumps(formats.to_sarif(it, "python/")))
     (result,) = log["runs"][0]["results"]
     assert result["level"] == "error"
     place = result["locations"][0]["physicalLocation"]

@@ -18,7 +18,7 @@ from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.engine.events import Admit, Arrive, Decode
-from staleloc.sim.run.replay import find_tape
+from staleloc.sim.run.player import find_tape
 from staleloc.sim.tapes.codec import dumps, load
 from staleloc.sim.tapes.schema import summary_schema
 

@@ -17,11 +17,10 @@ import jsonschema
 import pytest
 
 from staleloc.sim.findings.files import KeepError
-from staleloc.sim.matrix import store
-from staleloc.sim.matrix.command import Asked, Outputs, run
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix
-from staleloc.sim.matrix.file_lock import alone
-from staleloc.sim.matrix.schema import matrix_schema
+from staleloc.sim.matrix import file
+from staleloc.sim.matrix.command import Asked, MatrixOutputs, run
+from staleloc.sim.matrix.file import locked, matrix_schema
+from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix
 from staleloc.sim.tapes import schema as schemas
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.scope import Scope
@@ -37,15 +36,15 @@ def test_a_file_holds_all_that_was_measured(small: Matrix, tmp_path: Path) -> No
     small.absent["sglang==9.9"] = "no such release"
     ended = Hunt((NAME,), "0", 7, 1.5, {}, note="it hung")
     small.hunts[HuntKey(small.releases[0], Scope("engine", ("disagg",)), 1)] = ended
-    store.save(small, path)
+    file.save(small, path)
     jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), matrix_schema())
-    again = store.load(path)
+    again = file.load(path)
     assert again == small
     first = path.read_bytes()
-    store.save(again, path)
+    file.save(again, path)
     assert path.read_bytes() == first
     assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
-    published = Path(store.__file__).with_name("matrix.schema.json")
+    published = Path(file.__file__).with_name("matrix.schema.json")
     assert published.read_text(encoding="utf-8") == schemas.dumps(matrix_schema())
 
 
@@ -55,18 +54,18 @@ def test_a_file_that_is_no_matrix_is_refused_in_one_line(content: str, tmp_path:
     path = tmp_path / "matrix.json"
     path.write_text(content)
     with pytest.raises(KeepError, match=r"^\S+ is no matrix"):
-        run(Asked((), None, None), Outputs(path, None))
+        run(Asked((), None, None), MatrixOutputs(path, None))
     assert path.read_text() == content
 
 
 def test_another_budget_or_other_seeds_do_not_go_into_a_file(small: Matrix, tmp_path: Path) -> None:
     """Cells of one table are measured alike."""
     path = tmp_path / "matrix.json"
-    store.save(small, path)
-    for asked in (Asked((), (0, 1), None), Asked((), None, Budget(tapes=10))):
+    file.save(small, path)
+    for asked in (Asked((), (0, 1), None), Asked((), None, HuntBudget(tapes=10))):
         with pytest.raises(KeepError, match="was measured with another"):
-            run(asked, Outputs(path, None))
-    new, interrupted, _ = run(Asked((), (0, 1, 2), Budget(tapes=9), measure=False), Outputs(path, None))
+            run(asked, MatrixOutputs(path, None))
+    new, interrupted, _ = run(Asked((), (0, 1, 2), HuntBudget(tapes=9), measure=False), MatrixOutputs(path, None))
     assert (new, interrupted) == (False, False)
 
 
@@ -75,9 +74,9 @@ def test_one_file_cannot_be_two_outputs_and_a_missing_one_cannot_be_shown(tmp_pa
     path = tmp_path / "m.json"
     asked = Asked((), None, None, measure=False)
     with pytest.raises(KeepError, match="given twice"):
-        run(asked, Outputs(path, path))
+        run(asked, MatrixOutputs(path, path))
     with pytest.raises(KeepError, match="is not there"):
-        run(asked, Outputs(path, None))
+        run(asked, MatrixOutputs(path, None))
 
 
 def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -146,16 +145,16 @@ def test_what_no_run_can_have_measured_is_refused(
 ) -> None:
     """In one line that says what, be it shown or gone on with; and the file is left as it is."""
     path = tmp_path / "matrix.json"
-    values = store.to_json(small)
+    values = file.to_json(small)
     made(values)
     path.write_text(json.dumps(values))
     before = path.read_bytes()
     if why is None:
-        run(SHOW, Outputs(path, None))
+        run(SHOW, MatrixOutputs(path, None))
         return
     for asked in (SHOW, replace(SHOW, measure=True)):
         with pytest.raises(KeepError, match=why) as raised:
-            run(asked, Outputs(path, None))
+            run(asked, MatrixOutputs(path, None))
         assert "\n" not in str(raised.value)
     assert path.read_bytes() == before
     assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
@@ -166,34 +165,34 @@ def test_seconds_that_are_a_budget_are_spent_or_the_hunt_says_why_not(small: Mat
     path = tmp_path / "matrix.json"
     key = HuntKey("sglang==0.5.14", Scope(), 0)
     for spent, fits in ((4.9994, False), (4.9995, True), (5.1, True)):
-        matrix = replace(small, budget=Budget(seconds=5.0004), hunts={key: Hunt((), "0", 9, spent, {})})
-        store.save(matrix, path)
+        matrix = replace(small, budget=HuntBudget(seconds=5.0004), hunts={key: Hunt((), "0", 9, spent, {})})
+        file.save(matrix, path)
         if fits:
-            assert store.load(path).hunts.keys() == {key}
+            assert file.load(path).hunts.keys() == {key}
         else:
             with pytest.raises(KeepError, match="does not say why"):
-                store.load(path)
+                file.load(path)
 
 
 def test_nothing_is_left_of_a_run_that_measured_nothing(tmp_path: Path) -> None:
     """A release that can not be had is told, and is no table."""
     path = tmp_path / "matrix.json"
     with pytest.raises(TargetError, match="has no policy"):
-        run(Asked(("builtin:nonsense",), None, None), Outputs(path, None))
+        run(Asked(("builtin:nonsense",), None, None), MatrixOutputs(path, None))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_two_runs_do_not_measure_into_one_file(small: Matrix, tmp_path: Path) -> None:
     """The second is refused, by whatever name it calls the file; to show what is there is no harm."""
     path, link = tmp_path / "matrix.json", tmp_path / "link.json"
-    store.save(small, path)
+    file.save(small, path)
     link.symlink_to(path)
     for name in (path, link):
-        with alone(path), pytest.raises(KeepError, match="another run measures into"):
-            run(replace(SHOW, measure=True), Outputs(name, None))
-    with alone(path):
-        run(SHOW, Outputs(path, None))
-    store.save(small, link)
+        with locked(path), pytest.raises(KeepError, match="another run measures into"):
+            run(replace(SHOW, measure=True), MatrixOutputs(name, None))
+    with locked(path):
+        run(SHOW, MatrixOutputs(path, None))
+    file.save(small, link)
     assert link.is_symlink()
     link.unlink()
     assert [it.name for it in tmp_path.iterdir()] == ["matrix.json"]
@@ -204,13 +203,13 @@ def test_a_killed_run_keeps_nobody_off_its_file(tmp_path: Path) -> None:
     path = tmp_path / "matrix.json"
     code = f"""
 import os, pathlib
-from staleloc.sim.matrix.file_lock import alone
-with alone(pathlib.Path({str(path)!r})):
+from staleloc.sim.matrix.file import locked
+with locked(pathlib.Path({str(path)!r})):
     os.kill(os.getpid(), {signal.SIGKILL.value})
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
     assert os.listdir(tmp_path) == [".matrix.json.staleloc-lock"]
-    with alone(path):
+    with locked(path):
         pass
     assert os.listdir(tmp_path) == []
 
@@ -226,5 +225,5 @@ def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pyte
         flock(held, how)
 
     monkeypatch.setattr(fcntl, "flock", slow)
-    with alone(path), pytest.raises(KeepError), alone(path):
+    with locked(path), pytest.raises(KeepError), locked(path):
         pass

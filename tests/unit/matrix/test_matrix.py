@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from staleloc.sim.core.divergence import Divergence
-from staleloc.sim.matrix import html, markdown, text
-from staleloc.sim.matrix.cells import Cell, cell_of, short
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed, Sighting
+from staleloc.sim.matrix import pages
 from staleloc.sim.matrix.hunt import looks_like, scope_of
-from staleloc.sim.matrix.record import alarms, claim, disagreement, order
-from staleloc.sim.matrix.unexplained import seen_there
-from staleloc.sim.matrix.wording import quiet_rows, quiet_total
+from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
+from staleloc.sim.matrix.record import alarms, claim, disagreement, order, seen_there
+from staleloc.sim.matrix.tables import Cell, cell_of, quiet_rows, quiet_total, short
 from staleloc.sim.tapes.scenarios import Said, Scenario, scenarios
 from staleloc.sim.targets.scope import Scope
 
@@ -26,7 +24,7 @@ OLD, NEW = "sglang==0.5.13", "sglang==0.5.14"
 
 
 def matrix_of(replays: dict[str, dict[str, Replayed]], hunts: dict[HuntKey, Hunt] | None = None) -> Matrix:
-    return Matrix((0, 1, 2), Budget(tapes=9), 2, "0.1.0", list(replays), replays, hunts or {})
+    return Matrix((0, 1, 2), HuntBudget(tapes=9), 2, "0.1.0", list(replays), replays, hunts or {})
 
 
 def found(tape: int | None, seconds: float = 0.0, name: str = PARTIAL.name) -> Hunt:
@@ -159,17 +157,17 @@ def test_where_no_tape_diverges_there_is_a_table(small: Matrix) -> None:
     assert quiet_rows(small, both) == [head, ("0.5.14", "9 tapes, silent", "9 tapes, silent")]
     total = "Fuzzed blind where no tape diverges (2 hunts of one seed and 9 tapes each): 18 tapes, silent."
     assert quiet_total(small, both) == [total]
-    assert markdown.readme(small, both) == f"{markdown.compact(small, both)}\n{total}\n"
-    for page in (markdown.page(small, both), html.render(small, both)):
+    assert pages.readme(small, both) == f"{pages.compact(small, both)}\n{total}\n"
+    for page in (pages.to_markdown(small, both), pages.to_html(small, both)):
         assert page.count("9 tapes, silent") == 2
-    assert total in text.terminal(small, both)
+    assert total in pages.to_text(small, both)
     small.hunts[HuntKey(NEW, Scope(), 0)] = replace(found(2), wanted=())
     assert quiet_total(small, both) == [total.replace("silent", "1 new")]
     small.replays[NEW][PARTIAL.name] = Replayed("diverges")
     assert quiet_rows(small, both) == [head, ("0.5.14", "", "9 tapes, silent")]
     del small.replays[NEW]
     assert quiet_rows(small, both) == []
-    assert "\nNothing.\n" in markdown.page(small, both)
+    assert "\nNothing.\n" in pages.to_markdown(small, both)
 
 
 @pytest.mark.parametrize(

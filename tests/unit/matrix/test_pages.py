@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.findings.files import KeepError
-from staleloc.sim.matrix import html, markdown, text
-from staleloc.sim.matrix.cells import footnotes
-from staleloc.sim.matrix.command import Asked, Outputs, run
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Other, Replayed
-from staleloc.sim.matrix.notes import empty, otherwise, untold
-from staleloc.sim.matrix.rows import label, ordered, ranges
+from staleloc.sim.matrix import pages
+from staleloc.sim.matrix.command import Asked, MatrixOutputs, run
+from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed
+from staleloc.sim.matrix.tables import empty, footnotes, label, ordered, otherwise, ranges, untold
 from staleloc.sim.tapes.scenarios import scenarios
 from staleloc.sim.targets.scope import Scope
 
@@ -27,7 +25,7 @@ RELEASES = [f"sglang=={version}" for version in ("0.5.11", "0.5.12", "0.5.12.pos
 
 
 def matrix_of(replays: dict[str, dict[str, Replayed]]) -> Matrix:
-    return Matrix((0, 1, 2), Budget(tapes=9), 2, "0.1.0", list(replays), replays)
+    return Matrix((0, 1, 2), HuntBudget(tapes=9), 2, "0.1.0", list(replays), replays)
 
 
 def replayed(*seen: Replayed) -> Matrix:
@@ -37,25 +35,25 @@ def replayed(*seen: Replayed) -> Matrix:
 
 def test_every_scenario_has_a_row_and_every_release_a_column(small: Matrix) -> None:
     """In the terminal's table, in Markdown and in HTML; where nothing was measured there is a question mark."""
-    lines = text.terminal(small, scenarios()).splitlines()
+    lines = pages.to_text(small, scenarios()).splitlines()
     assert lines[0].split() == ["0.5.13", "0.5.14"]
     assert [line.split(":")[1].split("  ")[0].strip() for line in lines[1 : len(ALL) + 1]] == [
         label(it).split(": ")[1] for it in ordered(scenarios())
     ]
-    rows = markdown.compact(small, scenarios()).splitlines()
+    rows = pages.compact(small, scenarios()).splitlines()
     assert len(rows) == len(ALL) + 2
     assert {row.count("|") for row in rows} == {4}
     assert sum(row.endswith("| ? | ? |") for row in rows) == len(ALL) - 1
-    page = html.render(small, scenarios())
+    page = pages.to_html(small, scenarios())
     assert page.count('<td class="cell') == 2 * len(ALL)
 
 
 def test_what_a_release_says_can_not_spoil_a_page(small: Matrix) -> None:
     """Neither the HTML nor the columns of a Markdown table."""
-    page = html.render(small, [PARTIAL])
+    page = pages.to_html(small, [PARTIAL])
     assert "&lt;full loc&gt;" in page
     assert "<full loc>" not in page
-    assert markdown.page(small, [replace(PARTIAL, mechanism="a | b")]).count("a / b") == 1
+    assert pages.to_markdown(small, [replace(PARTIAL, mechanism="a | b")]).count("a / b") == 1
 
 
 def test_footnotes_name_each_cell_that_differs() -> None:
@@ -71,25 +69,25 @@ def test_footnotes_name_each_cell_that_differs() -> None:
 def test_the_table_is_written_between_marks(small: Matrix, tmp_path: Path) -> None:
     """What is around it stays; a file without marks becomes the whole page."""
     readme, page = tmp_path / "README.md", tmp_path / "MATRIX.md"
-    first, last = markdown.MARKS
+    first, last = pages.MARKS
     readme.write_text(f"# Ours\n{first}\nold\n{last}\nmore\n")
     for _ in range(2):
-        markdown.write_markdown(readme, small, [PARTIAL])
-    assert readme.read_text() == f"# Ours\n{first}\n{markdown.readme(small, [PARTIAL])}{last}\nmore\n"
-    markdown.write_markdown(page, small, [PARTIAL])
-    assert page.read_text() == markdown.page(small, [PARTIAL])
+        pages.write_markdown(readme, small, [PARTIAL])
+    assert readme.read_text() == f"# Ours\n{first}\n{pages.readme(small, [PARTIAL])}{last}\nmore\n"
+    pages.write_markdown(page, small, [PARTIAL])
+    assert page.read_text() == pages.to_markdown(small, [PARTIAL])
     readme.write_text(f"{first}\nold\n")
     with pytest.raises(KeepError, match="and not"):
-        markdown.write_markdown(readme, small, [PARTIAL])
+        pages.write_markdown(readme, small, [PARTIAL])
 
 
 @pytest.mark.parametrize(
     ("before", "why"),
     [
         ("my notes\n", "is somebody's"),
-        (f"{markdown.MARKS[1]}\n", "is somebody's"),
-        (f"{markdown.MARKS[0]}\n", "and not"),
-        (f"{markdown.MARKS[1]}\n{markdown.MARKS[0]}\n", "and not"),
+        (f"{pages.MARKS[1]}\n", "is somebody's"),
+        (f"{pages.MARKS[0]}\n", "and not"),
+        (f"{pages.MARKS[1]}\n{pages.MARKS[0]}\n", "and not"),
     ],
 )
 def test_a_file_that_is_somebodys_is_not_written_over(tmp_path: Path, before: str, why: str) -> None:
@@ -97,7 +95,7 @@ def test_a_file_that_is_somebodys_is_not_written_over(tmp_path: Path, before: st
     path = tmp_path / "notes.md"
     path.write_text(before)
     with pytest.raises(KeepError, match=why):
-        run(Asked((), None, None, measure=False), Outputs(None, None, (path,)))
+        run(Asked((), None, None, measure=False), MatrixOutputs(None, None, (path,)))
     assert path.read_text() == before
 
 
@@ -124,11 +122,11 @@ def test_a_bug_that_nobody_reported_is_marked() -> None:
     assert label(none) == "unreported: unsent page before the window"
     assert label(replace(none, said=reported.said)) == "unsent page before the window"
     known, matrix = [reported, since, none], matrix_of({OLD: {}})
-    assert "since 28614, unreported: write" in text.terminal(matrix, known)
-    assert "since [28614](https://github.com/sgl-project/sglang/pull/28614), unreported: write" in markdown.readme(
+    assert "since 28614, unreported: write" in pages.to_text(matrix, known)
+    assert "since [28614](https://github.com/sgl-project/sglang/pull/28614), unreported: write" in pages.readme(
         matrix, known
     )
-    page = html.render(matrix, known)
+    page = pages.to_html(matrix, known)
     assert '<th>since <a href="https://github.com/sgl-project/sglang/pull/28614">28614</a>, unreported: write' in page
     assert page.count("<th>unreported: unsent page") == 1
 
@@ -152,7 +150,7 @@ def test_what_a_tape_shows_where_it_diverges_as_something_else_is_told() -> None
         (label(known), "0.5.12, 0.5.12.post1", "race: x", "not known"),
     ]
     assert otherwise(replayed(Replayed("silent")), [known]) == []
-    for page in (markdown.page(matrix, [known]), html.render(matrix, [known])):
+    for page in (pages.to_markdown(matrix, [known]), pages.to_html(matrix, [known])):
         assert page.count("another bug is first") == 1 + page.count("(race: x), and is said to have it: another bug")
 
 
@@ -174,7 +172,7 @@ def test_an_empty_cell_has_its_reason() -> None:
     )
     assert empty(matrix, [PARTIAL])[1:] == [(label(PARTIAL), told)]
     assert empty(replayed(Replayed("silent")), [PARTIAL]) == []
-    for page in (markdown.page(matrix, [PARTIAL]), html.render(matrix, [PARTIAL])):
+    for page in (pages.to_markdown(matrix, [PARTIAL]), pages.to_html(matrix, [PARTIAL])):
         assert page.count(told) == 1
 
 
@@ -186,21 +184,21 @@ def test_what_is_not_told_apart_is_on_each_page() -> None:
         matrix.hunts[HuntKey(target, Scope(), 0)] = Hunt((PARTIAL.name,), "0", 9, 1.0, {}, (other,))
     line = "the allocator level, 0.5.11 to 0.5.12.post1: leak: page # is lost"
     assert untold(matrix) == [line]
-    for page in (markdown.page(matrix, [PARTIAL]), html.render(matrix, [PARTIAL])):
+    for page in (pages.to_markdown(matrix, [PARTIAL]), pages.to_html(matrix, [PARTIAL])):
         assert page.count(line) == 1
         assert page.count("FINDINGS.md#other-faces") == 1
 
 
 def test_misses_and_the_numbers_of_tapes_are_on_each_output(small: Matrix) -> None:
     """And the legend says what they are, where there are any."""
-    assert "3/5" not in text.terminal(small, [PARTIAL])
+    assert "3/5" not in pages.to_text(small, [PARTIAL])
     key = HuntKey(OLD, Scope(), 1)
     small.hunts[key] = Hunt((PARTIAL.name,), "0", 9, 1.0, {})
-    terminal = text.terminal(small, [PARTIAL])
+    terminal = pages.to_text(small, [PARTIAL])
     assert "4 s 2/3" in terminal
     assert "\n3/5 " in terminal
     assert "\n3 s " in terminal
-    page = markdown.page(small, [PARTIAL])
+    page = pages.to_markdown(small, [PARTIAL])
     assert "| 4 s 2/3 | . |" in page
     assert "| 8 2/3 | . |" in page
-    assert '>4 s 2/3<div class="small">tape 8</div>' in html.render(small, [PARTIAL])
+    assert '>4 s 2/3<div class="small">tape 8</div>' in pages.to_html(small, [PARTIAL])

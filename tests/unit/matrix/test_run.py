@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from staleloc.sim.cli import matrix as cli_matrix
-from staleloc.sim.matrix import command, hunt, measure, store
-from staleloc.sim.matrix.facts import Budget, Hunt, HuntKey, Matrix, Replayed
+from staleloc.sim.matrix import command, file, hunt, measure
 from staleloc.sim.matrix.hunt import drawn, scope_of
+from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Replayed
 from staleloc.sim.run.player import Player, WorkerLost
 from staleloc.sim.run.progress import Progress
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
@@ -49,7 +49,7 @@ class Hunting:
         self.known: list[list[Scenario]] = []
         self.fails: int | None = None
 
-    def hunt(self, key: HuntKey, budget: Budget, known: Any, wanted: tuple[str, ...], over: Any) -> Hunt:
+    def hunt(self, key: HuntKey, budget: HuntBudget, known: Any, wanted: tuple[str, ...], over: Any) -> Hunt:
         if key.seed == self.fails:
             raise KeyboardInterrupt
         self.done.append(key)
@@ -77,7 +77,7 @@ def session_of(matrix: Matrix, save: Callable[[Matrix], None] = lambda matrix: N
 
 
 def empty(tapes: int = 40, seeds: tuple[int, ...] = (0, 1)) -> Matrix:
-    return Matrix(seeds, Budget(tapes=tapes), 2, "0.1.0")
+    return Matrix(seeds, HuntBudget(tapes=tapes), 2, "0.1.0")
 
 
 def test_a_hunt_ends_when_all_that_diverges_was_seen(hostile: Callable[[str], Path]) -> None:
@@ -96,7 +96,7 @@ def test_a_hunt_ends_when_all_that_diverges_was_seen(hostile: Callable[[str], Pa
     for workers in (1, 2):
         matrix.hunts.clear()
         session.hunts(workers)
-        texts.append(re.sub(r'"seconds": [\d.]+', "", json.dumps(store.to_json(matrix))))
+        texts.append(re.sub(r'"seconds": [\d.]+', "", json.dumps(file.to_json(matrix))))
     assert texts[0] == texts[1]
     assert len(matrix.hunts) == 2
     for done in matrix.hunts.values():
@@ -207,12 +207,12 @@ def test_a_run_goes_on_after_a_scenario_was_edited(
     path, engine = tmp_path / "matrix.json", ALL["pr36848-ack-takes-another-lock"]
     seen = {PARTIAL.name: Replayed("diverges"), engine.name: Replayed("silent")}
     monkeypatch.setattr(measure, "replay_all", lambda player, known: dict(seen))
-    asked = command.Asked(("builtin",), (0, 1), Budget(tapes=2))
+    asked = command.Asked(("builtin",), (0, 1), HuntBudget(tapes=2))
     for edited, expected in ((PARTIAL, 3), (PARTIAL, 0), (replace(PARTIAL, shows=("something",)), 2)):
         monkeypatch.setattr(command, "scenarios", lambda first=edited: (first, engine))
         hunting.done.clear()
         before = path.read_text() if path.exists() else None
-        command.run(asked, command.Outputs(path, None))
+        command.run(asked, command.MatrixOutputs(path, None))
         assert len(hunting.done) == expected
     assert {key.scope for key in hunting.done} == {Scope()}
     assert before is not None
@@ -230,7 +230,7 @@ def test_a_replay_whose_worker_is_killed_is_no_cell(monkeypatch: pytest.MonkeyPa
         raise WorkerLost("the worker was killed by SIGKILL: out of memory?")
 
     monkeypatch.setattr(Player, "play", killed)
-    matrix = Matrix((0,), Budget(tapes=1), 1, "0")
+    matrix = Matrix((0,), HuntBudget(tapes=1), 1, "0")
     measure.Session(matrix, [PARTIAL], lambda matrix: None, Progress()).replays(("builtin",))
     assert matrix.absent == {"builtin": "the worker was killed by SIGKILL: out of memory?"}
     assert (matrix.releases, matrix.replays) == ([], {})

@@ -16,8 +16,7 @@ from staleloc.sim.parts.engine.events import (
     Prefill,
     TransferDone,
 )
-from staleloc.sim.run.player import Player
-from staleloc.sim.run.replay import replay
+from staleloc.sim.run.player import Player, replay
 from staleloc.sim.targets.builtin import BuiltinEngine
 
 CONFIG = Config(level="engine", policy="uncached", full_size=8, swa_size=8, window=2, host_full_size=8, host_swa_size=8)

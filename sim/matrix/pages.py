@@ -1,30 +1,126 @@
-"""The matrix as Markdown: a page of its own, and the table in a page that has marks for it."""
+"""PAGES"""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..findings.files import KeepError, write
+from ..findings.text import columns
 from ..tapes.scenarios import Scenario
 from ..targets.registry import released, short_name
-from .cells import LEGEND, cell_of, footnotes, short
-from .facts import Matrix
-from .notes import empty, otherwise, untold
+from .measurements import VERDICTS, Matrix
 from .record import alarms
-from .rows import head, ordered, said_words
-from .wording import (
+from .tables import (
+    LEGEND,
     TAPE_NUMBERS,
     UNREPORTED,
     UNTOLD,
+    Cell,
+    cell_of,
+    empty,
+    footnotes,
+    head,
+    label,
     measured,
+    ordered,
+    otherwise,
     quiet_caption,
     quiet_rows,
     quiet_total,
-)  # fmt: skip
+    said_words,
+    short,
+    untold,
+)
 
-__all__ = ["MARKS", "check_markdown", "compact", "page", "readme", "write_markdown"]
+__all__ = ["MARKS", "check_markdown", "compact", "readme", "to_html", "to_markdown", "to_text", "write_markdown"]
+
+_HITS = re.compile(r" \d+/\d+$")
+
+
+def to_text(matrix: Matrix, known: Sequence[Scenario]) -> str:
+    """The table, its legend and its footnotes."""
+    rows = [("", *map(short_name, matrix.releases))]
+    rows += [(label(it), *(short(cell_of(matrix, it, target)) for target in matrix.releases)) for it in ordered(known)]
+    lines = columns(rows, indent="")
+    used = {cell for row in rows[1:] for cell in row[1:]}
+    legend = [(text or "(none)", says) for text, says in LEGEND.items() if _occurs(text, used)]
+    lines += ["", *columns(legend, indent=""), "", *footnotes(matrix, known), *quiet_total(matrix, known)]
+    lines += [*(f"NEW: {line}" for line in alarms(matrix, known)), measured(matrix)]
+    return "\n".join(lines) + "\n"
+
+
+def _occurs(text: str, cells: set[str]) -> bool:
+    """Whether a text of the legend is in the table."""
+    if text == "*":
+        return any(cell.endswith("*") for cell in cells)
+    unmarked = {cell.removesuffix("*") for cell in cells}
+    if text == "3/5":
+        return any(map(_HITS.search, unmarked))
+    plain = {_HITS.sub("", cell) for cell in unmarked}
+    return text in plain or (text == "3 s" and any(cell.endswith(" s") for cell in plain))
+
+
+def to_html(matrix: Matrix, known: Sequence[Scenario]) -> str:
+    """The page."""
+    family = released()
+    loader = PackageLoader("staleloc.sim.matrix", "")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.get_template("page.html").render(
+        measured=f"{measured(matrix)} {UNREPORTED} {TAPE_NUMBERS}",
+        engine=family.title,
+        pull=family.pulls,
+        heads=[short_name(target) for target in matrix.releases],
+        rows=[_html_row(matrix, scenario) for scenario in ordered(known)],
+        legend=list(LEGEND.items()),
+        quiet=quiet_rows(matrix, known),
+        quiet_caption=quiet_caption(matrix),
+        footnotes=footnotes(matrix, known),
+        otherwise=otherwise(matrix, known),
+        alarms=alarms(matrix, tuple(known)),
+        empty=empty(matrix, known),
+        untold=untold(matrix),
+        untold_caption=UNTOLD,
+    )
+
+
+def _html_row(matrix: Matrix, scenario: Scenario) -> dict[str, Any]:
+    return {
+        "head": head(scenario),
+        "label": label(scenario),
+        "family": scenario.family,
+        "said": said_words(scenario.said),
+        "incident": scenario.incident,
+        "mechanism": scenario.mechanism,
+        "cells": [_html_cell(cell_of(matrix, scenario, target)) for target in matrix.releases],
+    }
+
+
+def _html_cell(cell: Cell) -> dict[str, str]:
+    if cell.replayed is None:
+        return {"text": short(cell), "classes": "", "title": "not measured", "blind": ""}
+    lines = [
+        VERDICTS[cell.replayed.verdict],
+        cell.replayed.what,
+        _hits(cell),
+        cell.differs.text if cell.differs else "",
+    ]
+    return {
+        "text": short(cell),
+        "classes": cell.replayed.verdict + (" differs" if cell.differs else ""),
+        "title": ". ".join(filter(None, lines)),
+        "blind": f"tape {cell.blind.tape}" if cell.blind is not None and cell.blind.tape is not None else "",
+    }
+
+
+def _hits(cell: Cell) -> str:
+    return f"found by {cell.blind.hits} of {cell.blind.hunts} hunts" if cell.blind is not None else ""
+
 
 TITLE = "# The release matrix"
 """First line of the page."""
@@ -50,7 +146,7 @@ def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> s
     for scenario in ordered(known):
         cells = [short(cell_of(matrix, scenario, target), tapes).replace("*", "\\*") for target in matrix.releases]
         rows.append([_linked(scenario), *cells])
-    return "\n".join(_table(rows))
+    return "\n".join(_markdown_table(rows))
 
 
 def readme(matrix: Matrix, known: Sequence[Scenario]) -> str:
@@ -59,7 +155,7 @@ def readme(matrix: Matrix, known: Sequence[Scenario]) -> str:
     return compact(matrix, known) + total
 
 
-def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
+def to_markdown(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """All of it."""
     legend = [f"- {f'`{text}`' if text else 'nothing'}: {says}" for text, says in LEGEND.items()]
     in_tapes = (
@@ -71,12 +167,18 @@ def page(matrix: Matrix, known: Sequence[Scenario]) -> str:
         *[TITLE, "", *intro, "", measured(matrix), "", compact(matrix, known), *legend, ""],
         *["## In tapes", "", *_wrapped(f"{in_tapes} {TAPE_NUMBERS}"), "", compact(matrix, known, tapes=True)],
         *["## Blind, where nothing is known", "", *_wrapped(quiet_caption(matrix)), ""],
-        *_table(quiet_rows(matrix, known)),
+        *_markdown_table(quiet_rows(matrix, known)),
         *["## Not what the record says", "", *_listed(footnotes(matrix, known)), ""],
-        *["## Diverges as something else", "", "The cells with an `o`.", "", *_table(otherwise(matrix, known))],
+        *[
+            "## Diverges as something else",
+            "",
+            "The cells with an `o`.",
+            "",
+            *_markdown_table(otherwise(matrix, known)),
+        ],
         *["## New", "", new, "", *_listed(alarms(matrix, known)), ""],
         *["## Incidents", "", *_incidents(known)],
-        *["## Empty cells", "", *_table(empty(matrix, known))],
+        *["## Empty cells", "", *_markdown_table(empty(matrix, known))],
         *["## Not told apart", "", *_wrapped(f"{UNTOLD} {_TRIAGED}"), "", *_listed(untold(matrix))],
     ]
     return "\n".join(lines) + "\n"
@@ -92,14 +194,14 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """A table and an empty line; a word if it has no rows."""
     if not rows:
         return ["Nothing.", ""]
-    return [_row(rows[0]), _row(["---"] * len(rows[0])), *map(_row, rows[1:]), ""]
+    return [_markdown_row(rows[0]), _markdown_row(["---"] * len(rows[0])), *map(_markdown_row, rows[1:]), ""]
 
 
-def _row(cells: Sequence[str]) -> str:
+def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(' '.join(cell.split()).replace('|', '/') for cell in cells)} |"
 
 
@@ -110,7 +212,7 @@ def _listed(lines: Sequence[str]) -> list[str]:
 def _incidents(known: Sequence[Scenario]) -> list[str]:
     rows = [["tape", "incident", "family", "the record says", "mechanism"]]
     rows += [[f"`{it.name}`", it.incident, it.family, said_words(it.said), it.mechanism] for it in ordered(known)]
-    return _table(rows)
+    return _markdown_table(rows)
 
 
 def check_markdown(path: Path) -> None:
@@ -134,7 +236,7 @@ def write_markdown(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> Non
     first, last = MARKS
     before, found, rest = _read(path).partition(first)
     after = rest.partition(last)[2]
-    write(path, f"{before}{first}\n{readme(matrix, known)}{last}{after}" if found else page(matrix, known))
+    write(path, f"{before}{first}\n{readme(matrix, known)}{last}{after}" if found else to_markdown(matrix, known))
 
 
 def _read(path: Path) -> str:

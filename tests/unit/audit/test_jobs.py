@@ -8,15 +8,16 @@ import subprocess
 import sys
 
 SCRIPT = """
-from staleloc.sim.audit.play.job_process import do_job
-do_job(lambda job: compile("def broken(:", "srt/mem_cache/mine.py", "exec"))
+from staleloc.sim.audit.play.jobs import serve_job
+serve_job(lambda job: compile("def broken(:", "srt/mem_cache/mine.py", "exec"))
 """
 
 
 def test_source_that_is_no_python_is_told_with_file_and_line() -> None:
     """A slip of the pen in a checkout is one line for the user, not a lost process."""
-    job = json.dumps({"parent": os.getpid(), "events": None})
-    done = subprocess.run([sys.executable, "-c", SCRIPT], input=job, capture_output=True, text=True, check=True)
+    job = json.dumps({"events": None})
+    command = [sys.executable, "-c", SCRIPT, str(os.getpid())]
+    done = subprocess.run(command, input=job, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {
         "error": "srt/mem_cache/mine.py, line 1: invalid syntax; the target cannot be loaded"
     }

@@ -1,17 +1,23 @@
-"""The audit as text: one line a site, what is missing, and the caches."""
+"""FORMATS"""
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from typing import get_args
+from typing import Any, get_args
+from urllib.parse import quote
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ...findings.finding import our_version
 from ...findings.text import columns
-from ..guards.guards import KINDS
+from ...run.protocol import divergence_to_json
+from ..guards import KINDS
 from ..play.mutation import Proof
+from ..source.program import Spot
 from .verdicts import LEFT_ALONE, Audit, Row, Standing, Tried
 
-__all__ = ["by_kind", "for_github", "killed_by", "render"]
+__all__ = ["to_github", "to_html", "to_json", "to_sarif", "to_text"]
 
 _WIDTH = 118
 
@@ -22,13 +28,13 @@ _EVENTS = 6
 """Events of a tape that are listed."""
 
 
-def render(audit: Audit) -> str:
+def to_text(audit: Audit) -> str:
     """The report."""
-    found, reach = audit.found, audit.reach
+    found, coverage = audit.found, audit.coverage
     lines = [
         f"{audit.target}: {len(audit.rows)} places change the mapping, {len(found.caches)} keep a translation "
         f"({found.parsed} of {found.files} files read closely)",
-        *textwrap.wrap(f"{reach.tapes} tapes at {', '.join(str(it) for it in reach.scopes)}", _WIDTH),
+        *textwrap.wrap(f"{coverage.tapes} tapes at {', '.join(str(it) for it in coverage.scopes)}", _WIDTH),
         "",
         *_table(audit),
         "",
@@ -71,7 +77,7 @@ def _why(audit: Audit) -> list[str]:
 def _shown_by(audit: Audit, row: Row) -> str:
     told = []
     for it in row.diverged:
-        caches = sorted({audit.found.caches[cache].name for site, cache in it.way.blamed if site == row.number})
+        caches = sorted({audit.found.caches[cache].name for site, cache in it.group.blamed if site == row.number})
         told.append(f"by {', '.join(caches)} ({it.name})")
     return f" {', '.join(told)}" if told else ""
 
@@ -154,7 +160,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
 
 
-def for_github(audit: Audit, prefix: str) -> list[str]:
+def to_github(audit: Audit, prefix: str) -> list[str]:
     """A line for each site that is not safe, as GitHub takes them from a workflow's output.
 
     Args:
@@ -177,3 +183,149 @@ def _escaped(text: str) -> str:
 
 def _property(text: str) -> str:
     return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def to_html(audit: Audit) -> str:
+    """The page."""
+    loader = PackageLoader("staleloc.sim.audit.report", "")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.get_template("page.html").render(
+        audit=audit,
+        levels=", ".join(str(it) for it in audit.coverage.scopes),
+        sites=[_site_of_page(row) for row in audit.rows],
+        kinds=by_kind(audit),
+        guards=[_guard_of_page(it) for it in audit.guards if it.proof.outcome != "never needed"],
+        elsewhere=sum(it.proof.outcome == "never needed" for it in audit.guards),
+    )
+
+
+def _site_of_page(row: Row) -> dict[str, Any]:
+    return {
+        "row": row,
+        "calls": ", ".join(f"{call} {count}" for call, count in row.calls),
+        "killed": "" if row.shown_by is None else killed_by(row.shown_by),
+    }
+
+
+def _guard_of_page(tried: Tried) -> dict[str, str]:
+    change, proof = tried.change, tried.proof
+    kind = proof.divergence.kind if proof.divergence is not None else proof.why
+    known = tried.reason.why if tried.reason is not None else ""
+    return {
+        "where": f"{change.spot.path}:{change.line}",
+        "kind": change.kind,
+        "name": change.name,
+        "outcome": proof.outcome if tried.stands == "untried" else tried.stands,
+        "why": f"{kind}: {killed_by(proof)}" if tried.stands == "killed" else known or f"{proof.tapes} tapes",
+    }
+
+
+FORMAT = 2
+"""Version of the JSON."""
+
+_RULES = {
+    "unguarded": "A cached translation outlives this change of the mapping.",
+    "unproven": "Nothing shows that no cached translation outlives this change of the mapping.",
+}
+
+
+def to_json(audit: Audit) -> dict[str, Any]:
+    """Everything that was found and counted."""
+    rows = {row.number: row for row in audit.rows}
+    return {
+        "format": FORMAT,
+        "version": our_version(),
+        "target": audit.target,
+        "release": audit.release,
+        "files": audit.found.files,
+        "parsed": audit.found.parsed,
+        "unread": [{"path": it.path, "reason": it.reason} for it in audit.found.unread],
+        "tapes": audit.coverage.tapes,
+        "unexplained": dict(sorted(audit.unexplained.items())),
+        "scopes": [{"level": it.level, "features": list(it.features)} for it in audit.coverage.scopes],
+        "sites": [_site(audit, number, rows.get(number)) for number in range(len(audit.found.sites))],
+        "caches": [
+            {
+                "name": it.name,
+                "kept": [_spot(spot) for spot in it.kept],
+                "dropped": [_spot(spot) for spot in it.dropped],
+                "asked": [_spot(spot) for spot in it.read],
+            }
+            for it in audit.found.caches
+        ],
+        "guards": [_guard(audit, number, it) for number, it in enumerate(audit.guards)],
+    }
+
+
+def _guard(audit: Audit, number: int, tried: Tried) -> dict[str, Any]:
+    change, proof, reason = tried.change, tried.proof, tried.reason
+    return {
+        "kind": change.kind,
+        "name": change.name,
+        "spot": _spot(change.spot),
+        "line": change.line,
+        "old": change.old,
+        "new": change.new,
+        "sites": list(change.sites),
+        "caches": [audit.found.caches[cache].name for cache in change.caches],
+        "needed": audit.coverage.needed[number],
+        "outcome": proof.outcome,
+        "stands": tried.stands,
+        "tapes": proof.tapes,
+        "seconds": round(proof.seconds, 3),
+        "events": list(proof.events),
+        "divergence": None if proof.divergence is None else divergence_to_json(proof.divergence),
+        "why": proof.why,
+        "reason": None if reason is None else {"sort": reason.sort, "why": reason.why},
+    }
+
+
+def _spot(spot: Spot) -> dict[str, Any]:
+    return {"path": spot.path, "line": spot.line, "function": spot.function, "text": spot.text}
+
+
+def _site(audit: Audit, number: int, row: Row | None) -> dict[str, Any]:
+    site = audit.found.sites[number]
+    told: dict[str, Any] = {"number": number, "kind": site.kind, **_spot(site.spot), "detail": site.detail}
+    if row is None:
+        return told
+    names = [it.name for it in audit.found.caches]
+    return {
+        **told,
+        "open": list(site.open),
+        "reached": dict(row.calls),
+        "alive": audit.coverage.alive[number],
+        "exposed": {names[cache]: count for cache, count in sorted(audit.coverage.exposed[number].items())},
+        "served": {names[cache]: count for cache, count in sorted(audit.coverage.served[number].items())},
+        "verdict": row.verdict,
+        "why": row.why,
+        "divergences": [divergence_to_json(it.divergence) for it in row.diverged],
+    }
+
+
+def to_sarif(audit: Audit, prefix: str) -> dict[str, Any]:
+    """A SARIF log with a result for each site that is not safe. Paths are relative to a repository, below `prefix`."""
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
+    results = [
+        {
+            "ruleId": row.verdict,
+            "level": "error" if row.verdict == "unguarded" else "warning",
+            "message": {"text": f"{row.site.spot.function} changes the mapping: {row.why}"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": quote(prefix + row.site.spot.path)},
+                        "region": {"startLine": row.site.spot.line},
+                    }
+                }
+            ],
+        }
+        for row in audit.rows
+        if row.is_asked
+    ]
+    driver = {"name": "staleloc", "version": our_version(), "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }

@@ -1,1 +1,0 @@
-"""Guards of mutation sites, and the source changes that remove them."""
