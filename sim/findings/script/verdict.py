@@ -20,6 +20,8 @@ def last_step(steps: Steps, event: ev.Event, divergence: Divergence) -> Lines:
     calls, books = steps.write(event)
     if divergence.kind == "crash":
         return _crash(calls, event, divergence)
+    if divergence.kind == "hang":
+        return [*calls, 'print("the bug does not show")  # the engine came back', "return 0"]
     if divergence.check == "conservation" and isinstance(event, _ALLOCATIONS) and "allocation" in divergence.what:
         return [*calls, _REFUSAL]
     match divergence.check:

@@ -190,6 +190,14 @@ def test_an_engine_that_never_comes_back(kind: str, run: Run) -> None:
     assert (code, err) == (0, "")
 
 
+def test_a_hang_does_not_show_in_code_that_comes_back(run: Run) -> None:
+    """The step at which another target hung is one after which there is nothing to compare."""
+    stuck = Divergence("hang", "hang", 1, "free does not come back")
+    tape = Tape(TOKENS, (ev.Alloc(0, 1), ev.Free(0, 0)))
+    text = script(Finding(Origin("builtin", seed=0, index=0), tape, stuck))
+    assert run(text) == (0, "the bug does not show\n", "")
+
+
 def test_helpers() -> None:
     assert wrong_pages([1, 2, 2, 0, 5], {1}, 4) == [0, 1, 2, 5]
     assert lost_pages([1], {2}, {3}, 4) == [4]
