@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core.divergence import Divergence
 
-__all__ = ["Check"]
+__all__ = ["Check", "rule"]
 
 
 class Check(NamedTuple):
@@ -24,3 +25,13 @@ class Check(NamedTuple):
     run: Callable[[Any], Divergence | None]
     order: int = 0
     early: bool = False
+
+
+def rule(check: Check | None, found: Divergence) -> str:
+    """What a check asks for, as its module says it."""
+    if found.kind == "hang":
+        return "an end of the step"
+    if check is None or found.kind == "crash":
+        return "no exception"
+    text: Any = sys.modules[check.run.__module__].__doc__
+    return " ".join(text.partition("\n\n")[0].split())

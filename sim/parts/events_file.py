@@ -22,7 +22,7 @@ from ..declared import Declared
 from .allocator.declared import DeclaredCall
 from .alphabet import BY_NAME
 from .engine.declared import DeclaredStep
-from .hooks import MODULE, DeclaredError, EventsFile, FromFile, keep, line_in, loaded, said
+from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
 
 __all__ = ["another_file", "events_origin", "handed_on", "load", "read"]
 
@@ -116,16 +116,10 @@ def _events_of(module: ModuleType, shown: str) -> dict[str, type[FromFile]]:
             why = f"{found[kind].__name__} is called {kind!r} already"
         if why is not None:
             raise DeclaredError(f"{shown}, class {name}: {why}")
-        found[value.kind] = _joined(value)
+        found[value.kind] = joined(value, _HARNESS[value.level])
     if not found:
         raise DeclaredError(f"{shown} declares no event; it takes a subclass of staleloc.sim.declared.Declared")
     return found
-
-
-def _joined(own: type[Declared]) -> type[FromFile]:
-    """A class of the file together with what the harness does with its events."""
-    names = {"own": own, "__module__": MODULE, "__doc__": own.__doc__, "__qualname__": own.__qualname__}
-    return type(own.__name__, (own, _HARNESS[own.level]), names)
 
 
 def _unusable(event: type[Declared]) -> str | None:

@@ -20,8 +20,8 @@ from ..declared import Books, Cache, Declared, Model
 from ..targets.base import TargetError
 
 __all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "FromFile", "check_drawn", "declared", "fingerprint", "guarded", "keep",
-    "line_in", "loaded", "said", "watched",
+    "MODULE", "DeclaredError", "EventsFile", "FromFile", "check_drawn", "declared", "fingerprint", "guarded", "joined",
+    "keep", "line_in", "loaded", "said", "watched",
 ]  # fmt: skip
 
 MODULE = "_staleloc_events"
@@ -90,7 +90,8 @@ def guarded(event: FromFile | type[FromFile], name: str, work: Callable[..., T],
     except DeclaredError:
         raise
     except (Exception, SystemExit) as error:
-        file = sys.modules[MODULE].__file__ or ""
+        owner = event if isinstance(event, type) else type(event)
+        file = sys.modules[owner.__module__].__file__ or ""
         if name == "call" and isinstance(error, Exception) and _in_engine(file, error.__traceback__):
             raise
         line = line_in(file, error.__traceback__)
@@ -197,6 +198,12 @@ class FromFile(Event):
                 yield self.changed(**{name: False})
             elif isinstance(value, tuple):
                 yield from (self.changed(**{name: items}) for items in without_one(value))
+
+
+def joined(own: type[Declared], harness: type[FromFile]) -> type[FromFile]:
+    """A class of the file together with what the harness does with its events."""
+    names = {"own": own, "__module__": own.__module__, "__doc__": own.__doc__, "__qualname__": own.__qualname__}
+    return type(own.__name__, (own, harness), names)
 
 
 @contextmanager

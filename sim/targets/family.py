@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 from ...models.config import Config
@@ -61,7 +60,6 @@ class ScriptTarget:
         roots: modules of ours that it imports.
         imports: lines of its ``main`` that import what `make` needs.
         make: an expression that makes the target.
-        helpers: modules whose functions go into the script as text, those that are used.
         ours: sources of ours that are the target itself, with the defect, by module; more than come along.
         theirs: sources of the engine that have the defect, by module; None where none could.
     """
@@ -71,7 +69,6 @@ class ScriptTarget:
     roots: tuple[str, ...]
     imports: tuple[str, ...]
     make: str
-    helpers: tuple[ModuleType, ...] = ()
     ours: Mapping[str, str] = field(default_factory=dict)
     theirs: Mapping[str, str] | None = None
 

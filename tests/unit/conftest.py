@@ -42,14 +42,14 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[str], tuple[int, str, str]]:
+def run(tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
     """Run a script in an empty folder, in an interpreter that cannot import staleloc."""
 
-    def call(text: str) -> tuple[int, str, str]:
+    def call(text: str, **environment: str) -> tuple[int, str, str]:
         path = tmp_path / "repro.py"
         path.write_text(text, encoding="utf-8")
         (tmp_path / "empty").mkdir(exist_ok=True)
-        done = warm.run([str(path)], tmp_path / "empty", without="staleloc")
+        done = warm.run([str(path)], tmp_path / "empty", without="staleloc", **environment)
         return done.returncode, done.stdout, done.stderr
 
     return call

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
 from ...targets.family import ScriptTarget
 
-__all__ = ["LOADER", "closure", "embedded", "renamed", "sources_of", "stripped"]
+__all__ = ["LOADER", "PACKAGE", "closure", "embedded", "in_script", "sources_of"]
 
-Rewrite = Callable[[str, str], str]
-"""``(module name, source) -> source``."""
+PACKAGE = "embedded"
+"""Our package's name inside a script."""
 
 _TOPS = ("staleloc.models", "staleloc.sim")
 _IMPORT = re.compile(r"^(\s*)(from|import) staleloc\.", re.MULTILINE)
@@ -33,6 +33,7 @@ class Embedded(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         name = module.__name__
+        module.__file__ = f"<{name}>"
         source = SOURCES.get(name, "")
         linecache.cache[f"<{name}>"] = (len(source), None, source.splitlines(True), f"<{name}>")
         exec(compile(source, f"<{name}>", "exec"), vars(module))
@@ -40,7 +41,9 @@ class Embedded(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def closure(roots: Iterable[str], own: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Sources of modules and of all of ours that they import, by name. Packages on the way are left empty.
+    """Sources of modules and of all of ours that they import, by name.
+
+    A package of which only modules are imported, and nothing that it defines itself, is left empty.
 
     Args:
         own: sources that are not ours, by name.
@@ -59,73 +62,60 @@ def closure(roots: Iterable[str], own: Mapping[str, str] = MappingProxyType({}))
 
 
 def _file(name: str) -> Traversable | None:
-    """A module's file, or None if it is no module (or a package, which stays empty)."""
+    """The file of a module or a package, or None if it is neither."""
     top = next((top for top in _TOPS if name.startswith(f"{top}.")), None)
     if top is None:
         return None
     *path, last = name.removeprefix(f"{top}.").split(".")
-    file = files(top).joinpath(*path, f"{last}.py")
-    return file if file.is_file() else None
+    folder = files(top).joinpath(*path)
+    found = (folder.joinpath(f"{last}.py"), folder.joinpath(last, "__init__.py"))
+    return next((file for file in found if file.is_file()), None)
 
 
 def _imports(name: str, source: str) -> list[str]:
+    """Modules of ours that a module imports; a package only if a name of its own is wanted."""
     found = []
+    file = _file(name)
+    package = name.split(".") if file is not None and file.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
-            parts = name.split(".")[: -node.level] if node.level else []
+            parts = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*parts, *([node.module] if node.module else [])])
-            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+            inside = [f"{module}.{alias.name}" for alias in node.names]
+            found += [module if _file(name) is None else name for name in inside]
         elif isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
     return [module for module in found if _file(module) is not None]
 
 
-def renamed(source: str) -> str:
-    """A source that imports from ``embedded`` what it imported from ``staleloc``."""
-    return _IMPORT.sub(r"\1\2 embedded.", source)
+def in_script(module: str) -> str:
+    """The name of a module of ours inside a script."""
+    return f"{PACKAGE}.{module.removeprefix('staleloc.')}"
 
 
-def stripped(source: str) -> str:
-    """A source without docstrings and comments."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            body = [
-                statement
-                for statement in node.body
-                if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-            ]
-            node.body = body or [ast.Pass()]
-    return ast.unparse(tree) + "\n"
-
-
-def embedded(name: str, sources: dict[str, str], package: str | None = None) -> str:
-    """An assignment to `name` that holds sources by module, readable; under `package` instead of our name if given."""
+def embedded(name: str, sources: Mapping[str, str], ours: bool = False) -> str:
+    """An assignment to `name` that holds sources by module, readable; `ours` have another name inside a script."""
     if not sources:
         return f"{name} = {{}}"
     items = []
     for module, source in sources.items():
-        if package is not None:
-            module, source = f"{package}.{module.removeprefix('staleloc.')}", renamed(source)
+        if ours:
+            module, source = in_script(module), _IMPORT.sub(rf"\1\2 {PACKAGE}.", source)
         items.append(f"{module!r}: {_literal(source)},")
     return "\n".join([f"{name} = {{", *items, "}"])
 
 
-def sources_of(
-    target: ScriptTarget, roots: Iterable[str], prepare: Callable[[str], str], own: Mapping[str, str]
-) -> tuple[str, ...]:
+def sources_of(target: ScriptTarget, roots: Iterable[str], own: Mapping[str, str]) -> tuple[str, ...]:
     """What stands at a script's end: our modules that it needs, and the engine's that have a defect.
 
     Args:
         roots: modules of ours that the script imports.
-        prepare: from a module of ours to what is shown of it; the target is shown as it is.
         own: sources of the user's that come along as they are, by name.
     """
     known = closure(roots, own)
-    as_they_are = {**target.ours, **own}
-    sources = {name: as_they_are[name] if name in as_they_are else prepare(source) for name, source in known.items()}
-    theirs = () if target.theirs is None else (embedded("MUTATED", dict(target.theirs)),)
-    return (embedded("SOURCES", sources, "embedded"), *theirs)
+    sources = {name: target.ours.get(name, source) for name, source in known.items()}
+    theirs = () if target.theirs is None else (embedded("MUTATED", target.theirs),)
+    return (embedded("SOURCES", sources, ours=True), *theirs)
 
 
 def _literal(text: str) -> str:

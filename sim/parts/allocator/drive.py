@@ -9,7 +9,7 @@ follows means anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ....models.world import World
@@ -19,13 +19,13 @@ from ...core.timeouts import PASSED_ON, Stuck, hang, patience
 from ...core.verdict import Verdict
 from ...targets.base import Profile, Target
 from ..crash import crash
-from .checks import EARLY, LATE, Check, Step
+from .checks import CHECKS, Check, Step
 from .checks.contents import sweep
 from .event import AllocatorEvent
 from .forwards import EndForward
 from .ledger import Ledger
 
-__all__ = ["drive"]
+__all__ = ["compare", "drive", "last_look"]
 
 
 def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
@@ -51,7 +51,7 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
                 if ledger is not None:
                     ledger.apply(event)
             else:
-                divergence = _last_look(Step(index, EndForward(), world, target)) if events else None
+                divergence = last_look(Step(index, EndForward(), world, target)) if events else None
     except Stuck:
         divergence = hang(index, events[index])
     world.seen["cache_hit"] += target.cache_hits()
@@ -60,14 +60,15 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
 
 def _play(step: Step) -> Divergence | None:
     try:
-        return _compare(step)
+        return compare(step)
     except PASSED_ON:
         raise
     except BaseException as error:
         return crash(error, step.index, step.event, step.target.adapter)
 
 
-def _compare(step: Step) -> Divergence | None:
+def compare(step: Step, checks: Sequence[Check] = CHECKS) -> Divergence | None:
+    """Play a step's event on the target, enter it in the world, and ask each check in turn."""
     world = step.world
     event: AllocatorEvent = step.event
     event.perform(step)
@@ -76,20 +77,20 @@ def _compare(step: Step) -> Divergence | None:
     if not event.keeps_free_lists:
         step.free = step.target.raw_free()
     if step.grants or step.miscount:
-        divergence = _ask(EARLY, step)
+        divergence = _ask((check for check in checks if check.early), step)
         if divergence is not None:
             return divergence
     event.adopt(step)
     if world.group_open and step.free is not None:
         world.full.settle(step.free.full)
         world.swa.settle(step.free.swa)
-    divergence = _ask(LATE, step)
+    divergence = _ask((check for check in checks if not check.early), step)
     if world.mapping.lenient:
         world.mapping.settle(step.mapping)
     return divergence
 
 
-def _ask(checks: tuple[Check, ...], step: Step) -> Divergence | None:
+def _ask(checks: Iterable[Check], step: Step) -> Divergence | None:
     for check in checks:
         divergence = check.run(step)
         if divergence is not None:
@@ -97,7 +98,7 @@ def _ask(checks: tuple[Check, ...], step: Step) -> Divergence | None:
     return None
 
 
-def _last_look(step: Step) -> Divergence | None:
+def last_look(step: Step) -> Divergence | None:
     """Every row of every layer, once more: an event may have touched what it must not."""
     for layer in range(len(step.world.config.layers)):
         divergence = sweep(step, layer)

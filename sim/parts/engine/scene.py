@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from ...core.divergence import Divergence
 from ...targets.base import FreeSlots
-from ..check import Check
+from ..check import Check, rule
 from .concern import POOLS, Holder, Line, Places, holders, owners, places
-from .state import rule
 from .step import EngineStep
 
 __all__ = ["MAX_LINES", "scene"]

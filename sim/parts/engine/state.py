@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from ...core.divergence import Divergence
 from ...targets.base import FreeSlots
 from ...targets.engine import NodeView, RequestView
-from ..check import Check
 from .step import EngineStep
 
-__all__ = ["inside", "locks_of", "rule"]
-
-
-def rule(check: Check | None, found: Divergence) -> str:
-    """What a check asks for, as its module says it."""
-    if check is None or found.kind == "crash":
-        return "no exception"
-    text: Any = sys.modules[check.run.__module__].__doc__
-    return " ".join(text.partition("\n\n")[0].split())
+__all__ = ["inside", "locks_of"]
 
 
 def inside(step: EngineStep) -> Iterator[str]:

@@ -12,7 +12,6 @@ from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
-from staleloc.sim.findings.script.helpers import lost_pages, wrong_grants, wrong_pages
 from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.drive import drive
@@ -20,7 +19,7 @@ from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.sglang.script import find_release
+from staleloc.sim.targets.sglang.argument import find_release
 
 HYBRID = Config(policy="memo", page_size=2, full_size=8, swa_size=8, layers=(SWA,), window=4)
 TOKENS = Config(policy="uncached", full_size=8, swa_size=8, layers=(FULL, SWA), window=2)
@@ -28,29 +27,32 @@ BATCH = ev.BeginForward(((0, 0, 1),))
 
 CASES = {
     "memo-drop-invalidate-register-mapping": (
-        "SWA locs: expected [4], actual [2]",
+        "translate(source=batch, request=0, start=0, stop=1)",
+        "full loc 2 translates to 2, expected 4",
         HYBRID,
         (ev.AllocExtend(((0, 2),)), BATCH, ev.WriteKv(0), ev.RegisterMapping(0, 0, 2), ev.Translate("batch", 0, 0, 1)),
     ),
     "first-layer-drop-invalidate-set-mapping": (
-        "SWA slots that the batch was written to at layer 1: expected [8], actual [0]",
+        "write_kv(layer=1)",
+        "full loc 4 was written at layer 1 to SWA slot 0, expected 8",
         Config(pool="dsv4", policy="first_layer", page_size=4, full_size=8, swa_size=8, layers=(SWA, SWA)),
         (ev.AllocExtend(((0, 4),)), ev.FreeSwa(0, 0, 4), BATCH, ev.WriteKv(0), ev.SetMapping(0, 0, 4), ev.WriteKv(1)),
     ),
     "tail-keeps-former-owner": (
-        "entries of the mapping: expected {2: 0, 3: 0}, actual {2: 2, 3: 3}",
+        "alloc_extend_swa_tail(request=1, count=4, tail=2)",
+        "the mapping of full loc 2 is 2, expected 0 (2 entries differ)",
         HYBRID,
         (ev.Backup(), ev.AllocExtend(((0, 4),)), ev.Restore(), ev.AllocExtendSwaTail(1, 4, 2)),
     ),
     "free-repeats-page": (
-        "pages that are free and owned, free twice, or not in the pool: "
-        "expected {'full': [], 'swa': []}, actual {'full': [1], 'swa': []}",
+        "free(request=0, start=0)",
+        "full page 1 is in the free list more than once",
         HYBRID,
         (ev.AllocExtend(((0, 2),)), ev.Free(0, 0)),
     ),
     "group-resolves-late": (
-        "pages that nobody owns and that are in no free list: "
-        "expected {'full': [], 'swa': []}, actual {'full': [], 'swa': [1]}",
+        "free_group_end()",
+        "SWA slot 1 belongs to nobody and is in no free list",
         replace(TOKENS, layers=(SWA,)),
         (
             ev.Alloc(0, 1),
@@ -62,32 +64,37 @@ CASES = {
         ),
     ),
     "extend-runs-past-page": (
-        "slots that were not free, not in the pool or not at their place in a page: expected [], actual [4]",
+        "alloc_extend(items=((0, 1),))",
+        "full loc 4 went to token 2 of request 0, but request 1 owns it",
         HYBRID,
         (ev.AllocExtend(((0, 2), (1, 1))), ev.AllocExtend(((0, 1),))),
     ),
     "register-mapping-misses-pool": (
-        "new full locs without the SWA slot that they are due: expected [], actual [2]",
+        "alloc_extend(items=((1, 1),))",
+        "token 0 of request 1 is due an SWA slot, and full loc 2 was mapped to none",
         HYBRID,
         (ev.RegisterMapping(0, 0, 0), ev.AllocExtend(((1, 1),))),
     ),
     "cpu-copy-without-mask": (
-        "contents of (layer, slot): expected {(0, 2): 0}, actual {(0, 2): 1}",
+        "load_cpu_copy(copy=1, request=0, start=2)",
+        "the copy holds no SWA row for full loc 4, but slot 2 of layer 0 was overwritten",
         HYBRID,
         (ev.AllocExtendSwaTail(0, 6, 4), BATCH, ev.WriteKv(0), ev.CpuCopy(1, 0, 0, 1), ev.LoadCpuCopy(1, 0, 2)),
     ),
     "move-in-full-pool-only": (
-        "contents of (layer, slot): expected {(1, 2): 2}, actual {(1, 2): 0}",
+        "move(request=0, source=0, target=1, count=1)",
+        "slot 2 of layer 1 holds nothing, expected token 0 of request 0 (layer 1, event 4)",
         TOKENS,
         (ev.Alloc(0, 2), BATCH, ev.WriteKv(0), ev.WriteKv(1), ev.ReadKv(1), ev.EndForward(), ev.Move(0, 0, 1, 1)),
     ),
     "cpu-load-old-mask-only": (
-        "load_cpu_copy: expected no exception, actual IndexError",
+        "load_cpu_copy(copy=0, request=0, start=0)",
+        "load_cpu_copy raised IndexError",
         HYBRID,
         (ev.AllocExtendSwaTail(0, 6, 4), ev.CpuCopy(0, 0, 4, 5), ev.LoadCpuCopy(0, 0, 0)),
     ),
 }
-"""Mutant -> the line its script prints, and a cache and events that show the mutant."""
+"""Mutant -> the step and the fact that its script prints, and a cache and events that show the mutant."""
 
 LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 runs a script of each mutant")
 
@@ -108,24 +115,23 @@ def finding(mutant: str, config: Config, events: tuple[ev.Event, ...]) -> Findin
     "mutant", [pytest.param(name, marks=[LATER] if number % 2 else []) for number, name in enumerate(CASES)]
 )
 def test_the_bug_shows_in_a_mutant_and_not_in_the_clean_target(mutant: str, run: Run) -> None:
-    line, config, events = CASES[mutant]
+    step, fact, config, events = CASES[mutant]
     found = finding(mutant, config, events)
     code, out, err = run(script(found))
     assert (code, err) == (1, "")
-    assert out.startswith(line)
-    assert out.endswith("the bug shows\n")
+    assert out.startswith(f"after step {len(events)}, {step}:\n  expected  ")
+    assert f"\n  actual    {fact}" in out
+    assert out.endswith(f"\nthe bug shows: {found.divergence.kind}\n")
     clean = replace(found, origin=replace(found.origin, mutant=None))
-    code, out, err = run(script(clean))
-    assert (code, err) == (0, "")
-    assert out.endswith("the bug does not show\n")
+    assert run(script(clean)) == (0, "the bug does not show\n", "")
 
 
 def test_an_engine_that_fails_is_not_taken_for_the_bug(run: Run) -> None:
-    _, config, events = CASES["free-repeats-page"]
+    _, _, config, events = CASES["free-repeats-page"]
     text = script(finding("free-repeats-page", config, events))
     code, out, err = run(text.replace("cache.free(", "cache.no_such_call("))
-    assert (code, out) == (2, "")
-    assert "AttributeError" in err
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("not played to the end: AttributeError: no_such_call (at: cache.no_such_call(")
 
 
 EVERY_EVENT = (
@@ -168,7 +174,7 @@ EVERY_PAGED_EVENT = (
 )
 
 
-def test_every_event_has_lines(run: Run) -> None:
+def test_every_event_can_be_called(run: Run) -> None:
     assert {type(event) for event in (*EVERY_EVENT, *EVERY_PAGED_EVENT)} == set(EVENTS)
     for check, config, events in (
         ("contents", replace(TOKENS, policy="side_channel"), EVERY_EVENT),
@@ -190,18 +196,12 @@ def test_an_engine_that_never_comes_back(kind: str, run: Run) -> None:
     assert (code, err) == (0, "")
 
 
-def test_helpers() -> None:
-    assert wrong_pages([1, 2, 2, 0, 5], {1}, 4) == [0, 1, 2, 5]
-    assert lost_pages([1], {2}, {3}, 4) == [4]
-    assert wrong_grants({0: [2]}, [(0, 1, [3]), (1, 0, [4, 5])], 2, 3) == []
-    assert wrong_grants({0: [2, 3]}, [(1, 0, [2]), (2, 0, [4]), (3, 0, [4]), (4, 0, [5]), (5, 1, [9])], 2, 3) == [
-        2,
-        4,
-        5,
-        9,
-    ]
-    assert wrong_grants({0: [4]}, [(0, 1, [3])], 2, 3) == [3]
-    assert wrong_grants({}, [(0, 0, [0, 0, 2, 3])], 2, 3) == []
+def test_a_hang_does_not_show_in_code_that_comes_back(run: Run) -> None:
+    """The step at which another target hung is one after which there is nothing to compare."""
+    stuck = Divergence("hang", "hang", 1, "free does not come back")
+    tape = Tape(TOKENS, (ev.Alloc(0, 1), ev.Free(0, 0)))
+    text = script(Finding(Origin("builtin", seed=0, index=0), tape, stuck))
+    assert run(text) == (0, "the bug does not show\n", "")
 
 
 def test_a_wheel_is_unpacked_with_its_tree_core(tmp_path: Path) -> None:
