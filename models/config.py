@@ -32,7 +32,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """The parameters of a cache. Part of every tape.
+    """What a cache is built from. Part of every tape.
 
     Attributes:
         pool: ``"hybrid"`` (separate full and SWA pools, SGLang's ``SWAKVPool``) or ``"dsv4"``

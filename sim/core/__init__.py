@@ -1,1 +1,1 @@
-"""What every room uses: events, tapes, divergences, choices, verdicts."""
+"""The common vocabulary: events, tapes, divergences, choices, verdicts."""

@@ -1,8 +1,8 @@
-"""Where random decisions come from: a source of small integers, and nothing else.
+"""The source of random decisions: small integers, and nothing else.
 
-The generator asks only for integers in a range. Whoever answers decides what kind of search it is:
-a seeded generator (campaigns), Hypothesis (property tests, with its database and shrinker), or a
-counter that walks through every answer (bounded exhaustive search).
+The generator requests only integers in a range. The source of these integers decides the kind of search: a seeded
+generator (campaigns), Hypothesis (property tests, with its database and shrinker), or a counter that visits every
+answer (bounded exhaustive search).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Choices", "HypothesisChoices", "Source", "seeded"]
 T = TypeVar("T")
 
 _LAST = 4095
-"""One of so many answers is the last one. Few, so that tapes get long; 0 is what a shrinker tries first."""
+"""One answer in this many ends a tape. Rare, so that tapes get long; a shrinker tries 0 first."""
 
 
 class Source(Protocol):
     """Answers with an integer between `low` and `high`, both included.
 
     Attributes:
-        simplifies: it looks for the simplest answers that show something, and may therefore end a tape early.
+        simplifies: the source looks for the simplest answers that show a failure, and may therefore end a tape early.
     """
 
     simplifies: bool
@@ -36,7 +36,7 @@ class Source(Protocol):
 
 
 class Choices:
-    """The decisions a generator takes, all made from a source's integers.
+    """The decisions of a generator, all made from a source's integers.
 
     Smaller answers mean simpler choices: earlier elements, fewer events, shorter spans.
     """
@@ -46,7 +46,7 @@ class Choices:
         self._simplifies = source.simplifies
 
     def more(self) -> bool:
-        """Whether to go on. A source that simplifies can end what it has seen enough of; no other does."""
+        """Whether to continue. Only a source that simplifies may end a tape early."""
         return not self._simplifies or self.integer(0, _LAST) > 0
 
     def pick(self, options: Sequence[T]) -> T:

@@ -1,4 +1,4 @@
-"""A divergence: the first difference between world and target, with what explains it."""
+"""A divergence: the first difference between world and target, with the facts that explain it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLASSES: dict[str, str] = {
     "crash": "the target raised an exception or its process died",
     "hang": "the target did not come back",
 }
-"""Class -> what it says."""
+"""Class -> its meaning."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class LocRow:
     """One loc of a divergence.
 
     Attributes:
-        loc: the full loc asked for.
+        loc: the full loc in question.
         expected: its SWA loc by the mapping; for contents, the slot.
-        actual: what the target answered or used; None if it cannot be told.
+        actual: the target's answer, or the slot it used; None if unknown.
         stale_at: event (index in the tape) that made `actual` wrong, if it ever was right.
         last_correct: last event whose use of this loc's translation was right.
     """
@@ -55,13 +55,13 @@ class Divergence:
 
     Attributes:
         kind: one of `CLASSES`.
-        check: the check that saw it.
-        event: index of the event after which it was seen.
+        check: the check that reported it.
+        event: index of the event after which it was reported.
         what: the fact, in one line.
         sentence: why, in one sentence with events named by index, ``{3}`` for event 3.
         rows: the locs concerned, at most eight.
         during: decisive situations of the event; see `staleloc.models.situations`.
-        state: the state that it is about, in lines for people. It does not tell divergences apart.
+        state: the relevant state, in lines for people. Divergences that differ only in it are the same.
     """
 
     kind: str

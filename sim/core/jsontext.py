@@ -1,4 +1,4 @@
-"""JSON as the standard has it, and no more than that: each text means one thing, or is refused with one line."""
+"""Strict JSON: each text has one meaning, or is refused with one line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_DIGITS = 40
 
 
 class JsonError(ValueError):
-    """A text that is no JSON; the message says where and what to do."""
+    """A text that is no JSON; the message states the place and the remedy."""
 
 
 def parse(text: str) -> object:
-    """What a text holds.
+    """The value of a text.
 
     Raises:
-        JsonError: it is no JSON, or holds what different readers understand differently.
+        JsonError: it is no JSON, or is ambiguous between readers.
     """
     try:
         return json.loads(

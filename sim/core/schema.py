@@ -30,7 +30,7 @@ _CONFIG_WORDS: dict[str, tuple[str, ...]] = {
     "layers": ("full", "swa"),
     "spec_version": SPEC_VERSIONS,
 }
-"""What a string field of a config may say; one that is not listed here holds any lower-case name."""
+"""The allowed values of a config's string fields; a field that is not listed holds any lower-case name."""
 
 # `$` would let a final newline pass in Python; this end of string means the same in every regex dialect.
 NAME = r"^[a-z][a-z0-9_-]{0,31}(?![\s\S])"
@@ -60,7 +60,7 @@ def _required(field: Field[Any]) -> bool:
 
 
 def _object(cls: type, first: Schema, words: Mapping[str, tuple[str, ...]]) -> Schema:
-    """The schema of a dataclass: fields with a default may be left out, others may not, and nothing else is known."""
+    """The schema of a dataclass: fields with a default are optional, others are required, and no others are allowed."""
     hints = get_type_hints(cls)
     known = fields(cls)
     return {

@@ -13,7 +13,7 @@ __all__ = ["Tape"]
 
 @dataclass(frozen=True)
 class Tape:
-    """What is played on the model and on the target.
+    """A config, and the events that are played on the model and on the target.
 
     Attributes:
         config: the cache to build.

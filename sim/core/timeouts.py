@@ -1,4 +1,4 @@
-"""Notice that one event does not come back, without losing the process it is played in."""
+"""Detect an event that does not return, without losing the process that plays it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .event import Event
 __all__ = ["PASSED_ON", "Stuck", "hang", "patience", "playing"]
 
 PATIENCE = 3.0
-"""Seconds of processor time an event may take in a pool of no size. Events of tiny pools take milliseconds, but an
-engine may load a part of itself late."""
+"""Seconds of processor time that an event may take in an empty pool. Events of tiny pools take milliseconds, but an
+engine may load some of its modules late."""
 
 AGAIN = 0.5
-"""The same once an event was stuck in this process: shrinking asks many times, and what loads late is there."""
+"""The same after an event was stuck in this process: shrinking plays many tapes, and late modules are loaded."""
 
 TICK = 0.1
-"""Seconds of processor time between two looks."""
+"""Seconds of processor time between two checks."""
 
 ROWS_A_SECOND = 20_000
-"""One second more for so many rows of all layers: some checks look at each of them."""
+"""One additional second for so many rows of all layers, because some checks read each row."""
 
 
 _patience = PATIENCE
 
 
 class Stuck(BaseException):
-    """The event has not come back. No `Exception`: an engine that catches those must not go on."""
+    """The event has not returned. No `Exception`, because an engine that catches those must not continue."""
 
 
 PASSED_ON = (KeyboardInterrupt, SystemExit, GeneratorExit, Stuck)
-"""What is raised and is no crash. Anything else is one: a panic of an engine's Rust code is no `Exception` either."""
+"""Exceptions that are no crash. All others are: a panic of an engine's Rust code is no `Exception` either."""
 
 
 class _Clocked(Protocol):
@@ -48,16 +48,16 @@ _playing: _Clocked | None = None
 
 
 def playing() -> int:
-    """Index of the event that is played in this process; -1 if none is."""
+    """Index of the event that this process plays; -1 if none."""
     return -1 if _playing is None else _playing.now
 
 
 @contextmanager
 def patience(world: _Clocked, config: Config) -> Iterator[None]:
-    """Raise Stuck in an event (``world.now``) that uses up the processor for too long.
+    """Raise Stuck in an event (``world.now``) that uses too much processor time.
 
-    Processor time, so that a busy machine makes nothing a hang. Whoever waits for something that
-    never comes, or loops outside Python, is left to the campaign, which looks at the wall clock.
+    It is processor time, so that a busy machine causes no hang. An event that waits for ever, or loops outside Python,
+    is left to the campaign, which measures wall-clock time.
     """
     global _playing
     _playing = world

@@ -1,4 +1,4 @@
-"""What playing a tape showed."""
+"""The verdict on a played tape."""
 
 from __future__ import annotations
 

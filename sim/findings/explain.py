@@ -1,6 +1,6 @@
-"""Why a divergence happened, in words: events by number and name, and the order of calls that reaches it.
+"""The cause of a divergence in words: events by number and name, and the order of calls that reaches it.
 
-Inside the code events are counted from 0; people get them counted from 1.
+The code counts events from 0; reports count them from 1.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _BY_CLASS = {
     "wrong-content": "[{n}] at event {{{n}}} brought another row than the one that was written last",
     "crash": "[{n}] at event {{{n}}} keeps every contract of the API, and the target failed",
 }
-"""Class -> its sentence, where the check that saw it has none to give."""
+"""Class -> its sentence, for checks that give none."""
 
 
 def fact(divergence: Divergence) -> str:
-    """What differs, in one line. An engine's own message is left as it is, but printable."""
+    """The difference in one line. An engine's own message is only made printable."""
     if divergence.kind == "crash":
         return "".join(c if c.isprintable() else "\ufffd" for c in divergence.what)[:400]
     return _numbered(divergence.what)
 
 
 def sentence(divergence: Divergence, tape: Tape) -> str:
-    """Why, in one sentence."""
+    """The cause in one sentence."""
     text = divergence.sentence
     if not text and divergence.event >= 0 and divergence.kind in _BY_CLASS:
         text = _BY_CLASS[divergence.kind].format(n=divergence.event)
@@ -56,7 +56,7 @@ def _numbered(text: str) -> str:
 
 
 def marks(divergence: Divergence) -> dict[int, str]:
-    """Events that matter and why, in a few words."""
+    """The relevant events, each with a few words."""
     named: dict[int, str] = {}
     what = divergence.what if divergence.kind != "crash" else ""
     for match in _NUMBER.finditer(what + divergence.sentence):
@@ -72,8 +72,8 @@ def marks(divergence: Divergence) -> dict[int, str]:
 
 
 def calling_order(divergence: Divergence, tape: Tape) -> str | None:
-    """For a pool that translates at a forward's first layer: in which order of layers and changes the
-    engine gets the stale answer. None for other findings."""
+    """For a pool that translates at a forward's first layer: the order of layers and changes in which the engine uses
+    the stale translation. None for other findings."""
     if divergence.kind != "stale-translation" or tape.config.pool != "dsv4":
         return None
     begin = _open_forward(tape, divergence.event)
@@ -117,7 +117,7 @@ def _older(tape: Tape, begin: int) -> str:
 
 
 def _unrefreshed(tape: Tape, begin: int, event: int) -> str:
-    """Why the start layer did not make the answer anew."""
+    """The reason why the start layer did not refresh the translation."""
     if tape.config.layers[0] != SWA:
         return (
             "Layer 0 is a full-attention layer and translates nothing, so an answer that is refreshed at the start "

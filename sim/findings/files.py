@@ -1,4 +1,4 @@
-"""Files a run leaves behind: findings as tapes, and files that must be writable before the run starts."""
+"""The files of a run: findings as tapes, and files that must be writable before the run starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KeepError(Exception):
 
 
 def check_file(path: Path) -> None:
-    """Raise KeepError unless `path` can be written. Leaves nothing behind."""
+    """Raise KeepError unless `path` can be written. Creates no file."""
     try:
         there = path.resolve()  # where a link leads to, which need not be there yet
         existed = there.exists()
@@ -34,7 +34,7 @@ def check_file(path: Path) -> None:
 
 
 def check_apart(*paths: Path | None) -> None:
-    """Raise KeepError if two of these are one file: the one that is written last would destroy the other."""
+    """Raise KeepError if two of these are the same file: the later write would destroy the earlier one."""
     given = [path for path in paths if path is not None]
     for number, path in enumerate(given):
         if any(_is_same(path, other) for other in given[:number]):
@@ -42,7 +42,7 @@ def check_apart(*paths: Path | None) -> None:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, by whatever names and links."""
+    """Whether two paths lead to the same file, through any names and links."""
     try:
         return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
     except (OSError, RuntimeError):
@@ -50,7 +50,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """Raise KeepError unless files can be made in `path`, which need not exist yet. Leaves nothing behind."""
+    """Raise KeepError unless files can be created in `path`, which need not exist yet. Creates no file."""
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):

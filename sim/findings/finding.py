@@ -1,4 +1,4 @@
-"""A finding: a divergence as a user gets to see it, with where it comes from and how it was made small."""
+"""A finding: a divergence for the user, with its origin and its shrink."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def our_version() -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """What was run when a divergence showed.
+    """The run in which a divergence was found.
 
     Attributes:
         target: the target's name as the user gave it.
@@ -37,7 +37,7 @@ class Origin:
         seed: seed of the campaign; None for a replay, like
         index: the tape's number in the campaign.
         tape: what `staleloc replay` was given, or None.
-        scope: what the campaign drew from.
+        scope: the scope of the campaign.
     """
 
     target: str
@@ -72,7 +72,7 @@ class Finding:
 
     Attributes:
         tape: the minimal tape, or the replayed one.
-        shrunk: how the tape was made small; None if it was not.
+        shrunk: the shrink; None if there was none.
         unsteady: the tape had another outcome in another process.
     """
 
@@ -84,9 +84,10 @@ class Finding:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Two findings with the same signature are the same bug, as far as one can tell without reading code.
+        """A signature. Two findings with the same one are the same bug, as far as this can be decided without the
+        source.
 
-        Which of its methods allocated does not matter; nor does the pool unless its own code ran.
+        The allocating method does not matter; the pool matters only if its own code ran.
         """
         kinds = tuple("alloc" if event.kind.startswith("alloc") else event.kind for event in self.tape.events)
         pool = self.tape.config.pool if "write_kv" in kinds or "translate" in kinds else ""

@@ -26,21 +26,21 @@ from .finding import Finding, Origin
 __all__ = ["Outcome", "find"]
 
 HANG_SECONDS = 3.0
-"""How long a candidate may take when the bug is that the target does not come back, and"""
+"""Seconds for a candidate if the target does not return in the bug, and"""
 
 HANG_CANDIDATES = 200
-"""how many are tried."""
+"""the number of candidates then."""
 
 SHOWN_EVERY = 20
-"""Candidates between two looks at the progress of a shrink."""
+"""Candidates between two updates of a shrink's progress."""
 
 
 @dataclass
 class Outcome:
-    """What a campaign came to.
+    """The outcome of a campaign.
 
     Attributes:
-        results: the campaign's own account.
+        results: the campaign's results.
         findings: one a bug, in the order of tape numbers.
         shrink_seconds: how long the shrink of each finding took, in the same order.
     """
@@ -57,10 +57,10 @@ def find(
     progress: Progress | None = None,
     keep: Callable[[Finding], object] = lambda finding: None,
 ) -> Outcome:
-    """Run the campaign that `origin` says (target, mutant, scope, seed) and shrink what it found.
+    """Run the campaign of `origin` (target, mutant, scope, seed) and shrink its findings.
 
-    Ctrl-C ends the campaign, a second one the shrinking; what was found until then is in the outcome, and was
-    given to `keep` one by one as soon as it was there.
+    Ctrl-C ends the campaign, a second Ctrl-C the shrinking. The findings so far are in the outcome; each was given to
+    `keep` as soon as it was complete.
 
     Raises:
         TargetError: the target cannot be loaded or driven.
@@ -85,12 +85,12 @@ def find(
 
 
 def _took_the_process(divergence: Divergence) -> bool:
-    """Whether it is a hang for which the process had to be killed."""
+    """Whether the divergence is a hang for which the process had to be killed."""
     return divergence.kind == "hang" and divergence.event < 0
 
 
 def _counted(judge: Judge, show: Callable[[int], None]) -> Judge:
-    """The same judge; `show` is told how many tapes it was given before this one, every now and then."""
+    """The same judge, which regularly tells `show` how many tapes it has played."""
     numbers = itertools.count()
 
     def counted(tape: Tape) -> Divergence | None:
@@ -103,7 +103,7 @@ def _counted(judge: Judge, show: Callable[[int], None]) -> Judge:
 
 
 class _Shrinker:
-    """Shrinks one found tape after the other, in as few processes as it takes."""
+    """Shrinks one tape after the other, in as few processes as possible."""
 
     def __init__(self, target: str, mutant: str | None, results: Results) -> None:
         self._target = target
@@ -113,9 +113,9 @@ class _Shrinker:
         self._interrupted = False
 
     def run(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
-        """The small tape and the seconds it took, the loading of the target not counted.
+        """The shrunk tape and the seconds it took, without loading the target.
 
-        `show` is told how many candidates were played, every now and then.
+        `show` is regularly told how many candidates were played.
         """
         started = Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
         if self._interrupted:
@@ -148,8 +148,8 @@ class _Shrinker:
         return shrunk, time.monotonic() - started
 
     def again(self, shrunk: Shrunk) -> Divergence | None:
-        """What the tape comes to in a process that has not seen what led to it. What takes the process along
-        is taken on trust."""
+        """The tape's divergence in a fresh process. A divergence that kills the process is accepted without
+        this."""
         try:
             if not self._interrupted and not _took_the_process(shrunk.divergence):
                 return self._player("confirm").play(shrunk.tape)

@@ -24,18 +24,18 @@ _PER_LINE = 4
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
         target: the target's name.
         release: the engine's release, or None.
         mutant: the mutant's name, or None.
         seed: the campaign's seed; None for a replay.
-        profiles: how the target was driven.
+        profiles: the ways in which the target was driven.
         seen: situation -> how often it happened.
         diverged: tapes that diverged; `findings` holds one a bug.
         skipped: how many of the events did not apply.
-        interrupted: the budget was not spent, so that no divergence means nothing.
+        interrupted: the budget was not spent, so a run without a divergence proves nothing.
     """
 
     target: str
@@ -114,7 +114,7 @@ class Summary:
 
 
 def _own(kind: str, times: int) -> str:
-    """How often an event of the user's file was played."""
+    """The number of times that an event of the user's file was played."""
     if times:
         return f"declared event {kind}: played {times} time{'s' * (times != 1)}"
     return f"declared event {kind}: never played; draw() gave none, or legal() or what apply() says forbade it"

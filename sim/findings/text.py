@@ -1,6 +1,6 @@
-"""The text of a finding: what, why, the tape in steps, and how to see it again.
+"""The text of a finding: the fact, its cause, the tape in steps, and the command that reproduces it.
 
-Everything but the seconds is the same bytes for the same finding, on any machine and any number of workers.
+Except for the seconds, the same finding has the same bytes on any machine and any number of workers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     """The report of one finding.
 
     Args:
-        saved: where the tape was written to, if it was.
-        seconds: how long the shrink took; None prints no time.
+        saved: path of the saved tape, if there is one.
+        seconds: duration of the shrink; None prints no time.
     """
     origin, tape, divergence = finding.origin, finding.tape, finding.divergence
     where = f"{origin.target} with mutant {origin.mutant}" if origin.mutant else origin.target
@@ -64,7 +64,7 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Cells in aligned columns; the last column is as wide as it likes."""
+    """Cells in aligned columns; the last column has any width."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)][:-1]
     lines = []
     for row in rows:

@@ -1,8 +1,7 @@
 """The tape: a config and a list of events, and the replay file that holds them.
 
-A tape file is data. Nothing in it is evaluated, and whatever it holds, loading it ends soon: in a
-`Tape`, or in one line that says where the fault is and what to do. One event a line, so that a
-diff of two tapes can be read.
+A tape file is data, and nothing in it is evaluated. Loading any file ends soon, with a `Tape` or with one line that
+states the fault, its place and the remedy. Each event has its own line, so that a diff of two tapes is readable.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class TapeError(ValueError):
-    """A text or file that is no tape; the message is one line that says where and what to do."""
+    """A text or file that is no tape; the message is one line with the place and the remedy."""
 
 
 def to_json(tape: Tape) -> dict[str, Any]:
@@ -54,8 +53,8 @@ def to_json(tape: Tape) -> dict[str, Any]:
 
 
 def _config(config: Config) -> dict[str, object]:
-    """The config's fields, less those of the engine level in a tape of the allocator level, and no empty features
-    nor the fields of features that are not in play."""
+    """The config's fields, without those of the engine level in a tape of the allocator level, without empty features,
+    and without the fields of inactive features."""
     values = asdict(config)
     left_out = set() if config.level == "engine" else _ENGINE_ONLY
     left_out |= set() if config.features else {"features"}
@@ -176,7 +175,7 @@ def _event(index: int, values: Any, provenance: Mapping[str, object]) -> Event:
 
 
 def _unknown(kind: str, provenance: Mapping[str, object]) -> str:
-    """What to say of an event that nothing here knows."""
+    """The message for an unknown event."""
     origin = provenance.get("events")
     file = origin.get("file") if isinstance(origin, dict) else None
     if isinstance(file, str):
@@ -188,7 +187,7 @@ def _unknown(kind: str, provenance: Mapping[str, object]) -> str:
 
 
 def _validate(values: object, schema: Schema, where: str, source: str = "tape.schema.json") -> None:
-    """Raise TapeError for the first thing in `values` that its schema forbids; `source` is where people find that."""
+    """Raise TapeError for the first schema violation in `values`; `source` is its place for people."""
     if fits(values, schema):
         return
     import jsonschema  # here, since it takes longer than to read a tape, and only a faulty one needs it

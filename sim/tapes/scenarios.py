@@ -29,11 +29,11 @@ _FORWARDS = frozenset({"begin_forward", "end_forward"})
 
 @dataclass(frozen=True)
 class Said:
-    """Which releases the public record says have a bug; it is not what was seen.
+    """The releases that have a bug by the public record, not by measurement.
 
     Attributes:
-        since: the first release that has it, of those that can be driven; None if the record does not say.
-        fixed: the first one that does not any more; None if none is known.
+        since: the first drivable release with the bug; None if the record does not say.
+        fixed: the first release without it; None if none is known.
     """
 
     since: str | None
@@ -47,15 +47,15 @@ class Scenario:
     Attributes:
         name: the file's name without its suffix.
         incident: the public reports, for people.
-        mechanism: what goes wrong, in a sentence or two.
+        mechanism: the cause, in a sentence or two.
         kind: the divergence's class.
         diverges: targets on which the tape diverges.
         silent: targets on which it must not.
-        shows: what the divergence says there, with # for numbers, each way it has; empty if that is not kept.
-        family: what kind of bug it is, in two or three words.
-        said: what the public record says of releases; None if there is no record of the bug.
+        shows: the divergence's messages there, with # for numbers; empty if they are not recorded.
+        family: the kind of bug, in two or three words.
+        said: the public record of releases; None if there is no record of the bug.
         also: other classes as which the same bug shows, with the same kinds of events.
-        remark: version -> why what is seen there is not what is said.
+        remark: version -> why the result there differs from the record.
     """
 
     name: str
@@ -104,9 +104,9 @@ def find_scenario(name: str) -> Scenario | None:
 
 
 def lookalike(tape: Tape, divergence: Divergence, target: str = "") -> Scenario | None:
-    """A scenario that diverges in the same way with the same kinds of events, or that says the same on this target.
+    """A scenario that diverges in the same way with the same kinds of events, or with the same message on this target.
 
-    A hint for people, nothing is decided by it: two bugs may look alike.
+    A hint for people only: two bugs may look alike.
     """
     alike = [it for it in scenarios() if it.kind == divergence.kind and same_shape(it, tape)]
     alike += [it for it in scenarios() if same_words(it, divergence) and target in it.diverges]
@@ -114,28 +114,28 @@ def lookalike(tape: Tape, divergence: Divergence, target: str = "") -> Scenario 
 
 
 def same_shape(scenario: Scenario, tape: Tape) -> bool:
-    """Whether a minimal tape is made of what the scenario's tape is made of; see `_shape`."""
+    """Whether a minimal tape has the same shape as the scenario's tape; see `_shape`."""
     return _shape(scenario.tape) == _shape(tape)
 
 
 def same_words(scenario: Scenario, divergence: Divergence) -> bool:
-    """Whether a divergence says what the scenario's says, but for the numbers."""
+    """Whether a divergence has the scenario's message, except for the numbers."""
     return plain(divergence.what) in map(plain, scenario.shows)
 
 
 def same_paging(scenario: Scenario, tape: Tape) -> bool:
-    """Whether pages hold more than one token in both or in neither: much code is another one then."""
+    """Whether pages hold more than one token in both tapes or in neither: much of the code differs otherwise."""
     return (scenario.tape.config.page_size > 1) == (tape.config.page_size > 1)
 
 
 def plain(text: str) -> str:
-    """A divergence's words without its numbers, which differ from tape to tape, and whatever tokens it shows as one."""
+    """A divergence's message without its numbers, which differ from tape to tape, and with its tokens as one."""
     return _TOKENS.sub("[#]", _NUMBER.sub("#", text))
 
 
 def _shape(tape: Tape) -> tuple[object, ...]:
-    """What tapes of one bug have in common: at the allocator level the kinds of their events, whatever allocated,
-    forwards aside; with whole requests, where all tapes are made of the same kinds, their order too."""
+    """The common shape of tapes of one bug. At the allocator level: the kinds of their events, with all allocations
+    alike and without forwards. With whole requests, where all tapes have the same kinds of events: their order too."""
     kinds = ["alloc" if event.kind.startswith("alloc") else event.kind for event in tape.events]
     if tape.config.level == "engine":
         return (tape.config.level, *kinds)

@@ -26,12 +26,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @cache
 def event_schemas() -> dict[str, Schema]:
-    """Event name -> its schema, of all that are not declared in somebody's file."""
+    """Event name -> its schema, for all events that no user's file declares."""
     return {event.kind: schema_of(event) for event in ALPHABET}
 
 
 def _declared() -> Schema:
-    """What is known of an event that a file declares: its name is no other's, and its fields are plain values."""
+    """The schema of an event that a file declares: a new name, and fields with plain values."""
     number = value_schema(int, "")
     word = {"type": "string", "pattern": NAME}
     values = [number, {"type": "boolean"}, word, {"type": "array", "maxItems": MAX_ITEMS}]
@@ -86,7 +86,7 @@ def _closed(properties: Schema) -> Schema:
 
 @cache
 def summary_schema() -> Schema:
-    """The schema of what ``--json FILE`` writes. It holds the tape's schema, so one file is enough to validate."""
+    """The schema of the files of ``--json FILE``. It contains the tape's schema, so one file is enough to validate."""
     divergence = _closed({
         "class": {"description": "What kind of fault it is.", "enum": list(CLASSES)},
         "check": {"description": "Name of the check that saw it.", "type": "string", "minLength": 1},

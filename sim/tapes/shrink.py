@@ -1,8 +1,8 @@
 """Shrink a diverging tape to a local minimum: no single event can be dropped from the result.
 
-Kept are the class and the check of the divergence, its decisive situation, and the kind of event
-that made a loc stale, so that a shrink does not slide to another bug. It asks only whether a
-candidate still diverges that way, hence works for any target.
+A shrink keeps the class and the check of the divergence, its decisive situation, and the kind of event that made a loc
+stale, so that it does not slide to another bug. It needs only the divergence of each candidate, so it works for any
+target.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHORT = 16
 """Events up to which all pairs of them are tried."""
 
 Judge = Callable[[Tape], Divergence | None]
-"""Plays a legal tape and says where it diverges."""
+"""Plays a legal tape and returns its divergence."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Shrunk:
     Attributes:
         before: events of the original tape.
         candidates: tapes that were played.
-        minimal: no single event can be dropped; False only if the budget ran out or somebody ended it.
-        ended: what ended the shrink before its time: Ctrl-C, or a target that could not be driven on. None otherwise.
+        minimal: no single event can be dropped; False only if the budget ran out or the shrink was interrupted.
+        ended: the interruption of the shrink: Ctrl-C, or a target that can no longer be driven. None otherwise.
     """
 
     tape: Tape
@@ -54,7 +54,7 @@ class Shrunk:
 
 
 Effect = Callable[[], Tape | None]
-"""The tape that was judged last as it took effect, or None if all of it did."""
+"""The effective part of the tape that was judged last, or None if all of it took effect."""
 
 
 def shrink(
@@ -65,7 +65,8 @@ def shrink(
     budget: int = MAX_CANDIDATES,
     effect: Effect = lambda: None,
 ) -> Shrunk:
-    """Shrink `tape`, which `judge` says diverges with `divergence`; if something ends it early, as far as it came."""
+    """Shrink `tape`, whose divergence under `judge` is `divergence`. If it is interrupted, return the smallest so
+    far."""
     return _Shrinker(tape, divergence, profile, judge, budget, effect).run()
 
 
@@ -80,7 +81,7 @@ class _OutOfBudget(Exception):
 
 
 def _identity(divergence: Divergence, tape: Tape) -> tuple[str, ...]:
-    """What makes a divergence the same bug while events come and go."""
+    """The identity of a bug while events are dropped and changed."""
     stale = divergence.stale_at
     culprit = () if stale is None else (tape.events[stale].kind,)
     why = () if tape.config.level == LEVELS[0] else (_NUMBER.sub("#", divergence.sentence),)
@@ -118,7 +119,7 @@ class _Shrinker:
         return Shrunk(*self.best, self.before, len(self.tried), minimal, ended)
 
     def _minimize(self) -> bool:
-        """Whether it came to an end within the budget."""
+        """Whether the shrink finished within the budget."""
         try:
             self._cut_after_divergence()
             while self._drop_events() or self._simplify() or self._change_two():
@@ -193,7 +194,7 @@ class _Shrinker:
             self.best = candidate, divergence
 
     def _try(self, candidate: Tape) -> bool:
-        """Take the candidate over if it is smaller and diverges the same way."""
+        """Accept the candidate if it is smaller and diverges in the same way."""
         if unfit(candidate.config, self.profile) or not candidate.config.possible:
             return False
         events = repair(candidate.config, candidate.events, self.profile)

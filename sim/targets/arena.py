@@ -1,10 +1,9 @@
-"""Where loc tensors live. A cache keyed by address or by tensor is right or wrong depending on this alone.
+"""The memory of loc tensors. The correctness of a cache keyed by address or by tensor depends only on it.
 
-Engines build a loc tensor in new memory, in memory that an earlier one has given back, in a static
-buffer that they write for every batch (the input of a captured CUDA graph is one), or keep it for
-later. An arena offers all of these, and decides which memory may be written twice: that of batches,
-once a forward starts, and no other. Other memory is kept, so that no address comes back by chance
-within one build, and a tape gives the same answers every time it is played.
+An engine builds a loc tensor in new memory, in memory that an earlier tensor has freed, or in a static buffer that it
+writes for every batch (the input of a captured CUDA graph, for example); or it keeps the tensor for later. An arena
+offers all of these. Only the memory of batches is written again, when a forward starts. Other memory is kept, so that
+no address recurs by chance within one build, and a tape gives the same results each time it is played.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Arena:
     """The memory of one build's loc tensors, int64 on the CPU.
 
     Args:
-        size: elements of the memory that batches use again and again. What does not fit gets new memory.
+        size: elements of the memory that batches reuse. Tensors that do not fit get new memory.
     """
 
     def __init__(self, size: int = 4096) -> None:
@@ -36,7 +35,8 @@ class Arena:
         self._kept: dict[tuple[int, ...], Tensor] = {}
 
     def place(self, locs: Sequence[int], storage: str, offset: int) -> Tensor:
-        """The loc tensor of a forward that starts now; what earlier forwards had in the shared memory is void.
+        """The loc tensor of a forward that starts now. The tensors of earlier forwards in the shared memory become
+        void.
 
         Args:
             locs: its elements.
@@ -58,7 +58,7 @@ class Arena:
         raise ValueError(f'storage must be "fresh", "reused" or "view", not {storage!r}')
 
     def ask(self, locs: Sequence[int], source: str) -> Tensor:
-        """A loc tensor to translate beside the running batch's own. See `Translate`; ``"table"`` has two rows."""
+        """A loc tensor to translate, other than the running batch's own. See `Translate`; ``"table"`` has two rows."""
         if source == "view":
             return self._write(locs, self._unused)
         if source == "kept" and tuple(locs) in self._kept:

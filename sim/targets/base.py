@@ -1,7 +1,7 @@
-"""What every target is: the calls an event turns into, the raw state a check may read, and what it can do.
+"""The protocol of every target: its calls, the raw state that a check may read, and its capabilities.
 
-A target turns plain integers into the engine's own calls and back. It knows nothing of the
-reference model, and a check knows nothing of the engine.
+A target translates plain integers into the engine's own calls and back. It knows nothing of the reference model, and a
+check knows nothing of the engine.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = [
 ]  # fmt: skip
 
 HOST = "host"
-"""What asks for the host tier of a decode node; see `Profile.asks`."""
+"""The value that requests the host tier of a decode node; see `Profile.asks`."""
 
 ASKED = (*FEATURES, HOST)
-"""What ``--features`` may ask for."""
+"""The possible values of ``--features``."""
 
 V_MARK = 1 << 32
-"""Added to a tag when it is stored as a value row, so that keys and values cannot be mixed up unseen."""
+"""Added to a tag in a value row, so that a check notices mixed-up keys and values."""
 
 
 CALLS: tuple[str, ...] = (
@@ -35,15 +35,15 @@ CALLS: tuple[str, ...] = (
 """Kinds of the events that a `Target` may execute."""
 
 MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
-"""What is raised where names, parameters or fields are not those that an adapter knows."""
+"""Exceptions that mean that names, parameters or fields are unknown to an adapter."""
 
 
 class TargetError(Exception):
-    """A target cannot be loaded or driven; the message is one line that says what to do."""
+    """A target cannot be loaded or driven; the message is one line with the remedy."""
 
 
 class KeyChangedWarning(UserWarning):
-    """Two layers of one forward wrote with different loc tensors: the memo cannot be doing any good."""
+    """Two layers of one forward wrote with different loc tensors, so the memo has no effect."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,17 @@ class Profile:
         all_swa: every layer is an SWA layer.
         per_forward: the caller translates once a forward and hands the result to every layer, so no
             mapping of a running batch may change before the forward ends (SGLang PRs 27091, 27617).
-        restores_mapping: ``restore`` puts the mapping back too. Where it does not, entries of slots
-            nobody owns may keep their last value until the slot is handed out again.
+        restores_mapping: ``restore`` restores the mapping too. Otherwise entries of free slots may keep their last
+            value until the slot is allocated again.
         precomputed: the pool takes a translation made up front (``set_swa_loc``, SGLang PR 24138).
         host: at the engine level, whether there can be a host tier.
-        small_host: host pools may be as small as one likes. Where not, each must be larger than its
+        small_host: host pools may have any size. Otherwise each must be larger than its
             device pool (SGLang's ``memory_pool_host`` asserts it up to 0.5.14).
-        features: what is in play when it is driven this way; see `Config.features`.
+        features: the active features; see `Config.features`.
         decode_tree: a decode node driven this way can keep a prefix tree; see `Config.decode_tree`.
-        unreachable: situation -> one line why this code never comes to it, whatever is played.
+        unreachable: situation -> one line why this code cannot reach it with any tape.
         spec_versions: with speculative decode, values of `Config.spec_version` it takes.
-        spec_chains: those of them that take no trees where pages have more than one token.
+        spec_chains: those of them that take no trees if pages have more than one token.
         spec_treeless: those of them with which a decode node keeps no prefix tree.
         excluded: parts that do not combine here (names of features, ``"tree"``, ``"host"``, a spec version) -> one line
             that says what refuses them.
@@ -107,7 +107,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Batch:
-    """A forward's locs and where their tensor must live. See `BeginForward`.
+    """A forward's locs and the memory of their tensor. See `BeginForward`.
 
     `locs` are full locs, one a token.
     """
@@ -120,13 +120,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class FreeSlots:
-    """What the allocator says is free, in the order and multiplicity of its own lists.
+    """The allocator's free lists, in their order and multiplicity.
 
     Page numbers where the pool is paged, slot numbers where `Config.page_size` is 1.
 
     Attributes:
-        room: tokens of the full and of the SWA pool that it says it can hand out (what a scheduler asks before it
-            admits); None where that is not asked.
+        room: tokens of the full and of the SWA pool that the allocator reports as available (a scheduler reads this
+            before it admits); None if it is not read.
     """
 
     full: list[int]
@@ -143,11 +143,10 @@ class Rows:
 
 
 class Target(Protocol):
-    """The real code under test, behind integers.
+    """The real code under test, driven with integers.
 
-    A method raises whatever the engine raises; the driver calls that a crash. All locs are full
-    locs unless a name says SWA. Methods in the first part act; ``raw_`` methods only look and must
-    change nothing, not even a cache.
+    A method raises the engine's exceptions; the driver reports them as crashes. All locs are full locs unless a name
+    says SWA. Methods in the first part act; ``raw_`` methods only read and must change nothing, not even a cache.
 
     Attributes:
         adapter: how the names of modules begin that stand between us and the engine; empty if none do.
@@ -196,7 +195,7 @@ class Target(Protocol):
         """Save the allocator's state; the target keeps it."""
 
     def restore(self) -> None:
-        """Go back to the saved state."""
+        """Restore the saved state."""
 
     def clear(self) -> None:
         """Flush the cache."""
@@ -214,7 +213,7 @@ class Target(Protocol):
         """Translate elements of the running batch's own loc tensor."""
 
     def translate(self, locs: list[int], source: str) -> list[int]:
-        """Translate locs that lie where `source` says; see `Translate`. Two rows are answered one after the other."""
+        """Translate locs in a tensor of kind `source`; see `Translate`. Two rows are returned one after the other."""
 
     def end_forward(self) -> None:
         """The forward is over."""
@@ -242,4 +241,4 @@ class Target(Protocol):
         """Every slot's row of one layer: `full_size + page_size` or `swa_size + page_size` of them."""
 
     def cache_hits(self) -> int:
-        """How many translations were answered from a cache since `build`; 0 where that cannot be seen."""
+        """The number of translations from a cache since `build`; 0 if unknown."""

@@ -1,4 +1,4 @@
-"""What a decode node of a disaggregated deployment is, behind integers.
+"""The protocol of a decode node of a disaggregated deployment, in integers.
 
 Prefill runs elsewhere. A request waits in a queue here until two budgets, one a pool, allow its slots
 to be allocated up front; the sender is told which pages these are and writes the prompt's KV into
@@ -48,12 +48,12 @@ MAX_REQUESTS = 8
 
 
 class OverAdmission(Exception):
-    """A target raises this where the engine finds that what it admitted cannot be allocated ("KV cache is full")."""
+    """Raised if the engine cannot allocate an admitted request ("KV cache is full")."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a target counts, where releases differ. What it does not say is the same in all of them.
+    """A target's counting rules, where releases differ.
 
     Attributes:
         whole_pages: what a request needs is counted in whole pages (by SGLang 0.5.18, PR 33794).
@@ -123,11 +123,11 @@ class Preallocation:
 
 @dataclass(frozen=True)
 class Preallocated:
-    """What a round of preallocation came to.
+    """The result of a round of preallocation.
 
     Attributes:
         admitted: the requests that got slots, in the order in which they did.
-        failed: requests the engine gave up for want of room; they are gone.
+        failed: requests that the engine dropped for lack of room.
     """
 
     admitted: tuple[Preallocation, ...]
@@ -136,7 +136,7 @@ class Preallocated:
 
 @dataclass(frozen=True)
 class Queues:
-    """Where each request stands, in the engine's own order.
+    """The queues of requests, in the engine's own order.
 
     Attributes:
         queued: wait for slots.
@@ -157,7 +157,7 @@ class Queues:
 
 
 class DisaggTarget(Protocol):
-    """The real code of a decode node under test. See the module for the order of calls.
+    """The real code of a decode node under test. The module's docstring has the order of calls.
 
     Requests are small numbers, tokens small integers. `Config.reserved_decode` tokens are reserved for
     each active request; with `Config.decode_tree` the node keeps a prefix tree, without it a request's
@@ -173,7 +173,7 @@ class DisaggTarget(Protocol):
         """A new, empty node."""
 
     def rules(self) -> Rules:
-        """How this target counts, on the cache that was built."""
+        """The counting rules of this target, for the cache that was built."""
 
     def enqueue(self, request: int, tokens: list[int], most: int) -> bool:
         """A request with this prompt, for `most` new tokens at most, waits for slots. False if the engine
@@ -210,7 +210,7 @@ class DisaggTarget(Protocol):
         """See `EngineTarget.read`."""
 
     def evict_window(self, request: int) -> None:
-        """A running request gives up the SWA slots that no later token attends to."""
+        """Free a running request's SWA slots that no later token attends to."""
 
     def evict(self, full: int, swa: int) -> None:
         """See `EngineTarget.evict`; with a prefix tree only."""
@@ -235,7 +235,7 @@ class DisaggTarget(Protocol):
         """A prebuilt or running request is done: with a tree, insert it; release it."""
 
     def abort(self, request: int) -> None:
-        """A request is gone, whatever its phase. If it was being transferred, the sender has stopped."""
+        """Drop a request in any phase. If it was being transferred, the sender has stopped."""
 
     def raw_queues(self) -> Queues:
         """Where each request stands."""
@@ -253,7 +253,7 @@ class DisaggTarget(Protocol):
         """Full and SWA tokens that a request is charged, reserved ones included (``_prealloc_required_tokens``)."""
 
     def raw_retractable(self, request: int) -> int:
-        """SWA tokens that retracting a request would give back (``_swa_retractable_len``)."""
+        """SWA tokens that retracting a request would free (``_swa_retractable_len``)."""
 
     def raw_active(self) -> int:
         """Requests that tokens are reserved for (``_active_req_count``)."""

@@ -1,9 +1,8 @@
-"""What an engine-level target is: whole requests, a prefix tree, a host tier, behind integers.
+"""The protocol of an engine-level target: whole requests, a prefix tree, a host tier, in integers.
 
-The driver plays the scheduler: it decides who arrives, who is admitted, what is evicted when, and
-when a transfer is over. The target turns that into the engine's own calls. Which nodes a match
-finds, an insert splits or an eviction takes is the engine's choice; checks look at the raw state
-afterwards and judge it by what every slot must hold.
+The driver plays the scheduler: it decides about arrivals, admissions, evictions and the end of transfers. The target
+turns these decisions into the engine's own calls. The engine chooses the nodes that a match finds, an insert splits or
+an eviction takes. Checks read the raw state afterwards and judge it by the expected content of every slot.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ENGINE_CALLS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Admission:
-    """What admitting a request came to.
+    """The result of an admission.
 
     Attributes:
         cached: tokens of the prompt that need no prefill: on the device now or being loaded back.
@@ -64,7 +63,7 @@ def slots_in_flight(copies: Iterable[Copying]) -> tuple[FreeSlots, FreeSlots]:
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node of the prefix tree as it is.
+    """The raw state of one node of the prefix tree.
 
     Attributes:
         node: a name that the node keeps while it lives; the root is not listed.
@@ -77,7 +76,7 @@ class NodeView:
         full_locks: references that keep its full slots.
         swa_locks: references that keep its SWA slots.
         host_locks: references that keep its host slots and those alone; None if they cannot be seen.
-        after: where keys are bigrams, the second token of its last key; None elsewhere.
+        after: if keys are bigrams, the second token of its last key; None otherwise.
     """
 
     node: int
@@ -95,13 +94,13 @@ class NodeView:
 
 @dataclass(frozen=True)
 class RequestView:
-    """One running request as it is.
+    """The raw state of one running request.
 
     Attributes:
         row: full locs of its tokens, as its row of ``req_to_token`` has them, up to what is allocated.
         shared: how many of them belong to the tree; the rest are the request's own.
         evicted: tokens from the front whose SWA slots the request gave up (window eviction).
-        committed: with speculative decode, tokens that the scheduler knows to have KV; None elsewhere.
+        committed: with speculative decode, tokens with KV that the scheduler knows; None otherwise.
     """
 
     row: tuple[int, ...]
@@ -113,9 +112,9 @@ class RequestView:
 class EngineTarget(Protocol):
     """The real engine code under test at the level of requests.
 
-    Requests are small numbers. Tokens are small integers. A method raises whatever the engine
-    raises; the driver calls that a crash. ``raw_`` methods only look. Transfers between device and
-    host are queued; they run when the driver says so or when the engine itself waits for them (a
+    Requests are small numbers. Tokens are small integers. A method raises the engine's exceptions;
+    the driver reports them as crashes. ``raw_`` methods only read. Transfers between device and
+    host are queued. They run when the driver requests it, or when the engine itself waits for them (a
     forward waits for the layers it reads).
     """
 
@@ -127,7 +126,7 @@ class EngineTarget(Protocol):
         """A new, empty cache: device pools, tree, and a host tier if `config.host_full_size` is not 0."""
 
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
-        """Match a prompt, lock what it found, start the load-back of what is on the host only.
+        """Match a prompt, lock the match, and start the load-back of the part that is only on the host.
 
         At least the last token is never taken from the cache (the engine needs its logits). None if
         the request cannot be admitted now; then nothing is held.
@@ -145,23 +144,23 @@ class EngineTarget(Protocol):
         """The forward over these ``(request, start, stop)`` spans writes one row a token at a layer."""
 
     def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
-        """What attention reads of a request's tokens at a layer, through the engine's own translation."""
+        """The rows of a request's tokens that attention reads at a layer, through the engine's own translation."""
 
     def checkpoint(self, request: int) -> None:
-        """The chunk is computed: insert what is there into the tree and go on from it
+        """The chunk is computed: insert the computed tokens into the tree and continue from there
         (``cache_unfinished_req``)."""
 
     def evict_window(self, request: int) -> None:
-        """Give up the SWA slots that no later token attends to, as the scheduler does between steps."""
+        """Free the SWA slots that no later token attends to, as the scheduler does between steps."""
 
     def finish(self, request: int) -> None:
         """The request is done: insert it, release it (``cache_finished_req``)."""
 
     def abort(self, request: int) -> None:
-        """The request is gone without being inserted; also what a retraction does."""
+        """Drop the request without inserting it; a retraction does the same."""
 
     def evict(self, full: int, swa: int) -> None:
-        """Ask the tree to give up this many tokens of each pool, as far as nothing locks them."""
+        """Evict this many tokens of each pool from the tree, as far as they are not locked."""
 
     def transfer_done(self, count: int) -> None:
         """The oldest `count` queued transfers are over; then the engine polls for what has finished."""
@@ -191,11 +190,11 @@ class EngineTarget(Protocol):
         """See `Target.raw_contents`."""
 
     def raw_host_free(self) -> FreeSlots:
-        """What the host pools say is free, slot by slot; both empty without a host tier."""
+        """The free slots of the host pools; both empty without a host tier."""
 
     def raw_host_contents(self, layer: int) -> Rows:
         """Every host slot's row of one layer; empty without a host tier."""
 
     def in_flight(self) -> list[Copying]:
-        """What queued transfers still read and write. A slot that one of them copies in several layers is
+        """The slots that queued transfers still read and write. A slot that one of them copies in several layers is
         listed once."""

@@ -1,4 +1,4 @@
-"""What an engine is that runs forwards through captured graphs, behind integers.
+"""The protocol of an engine that runs forwards through captured graphs, in integers.
 
 A runner captures a forward for a number of tokens, ahead of any batch. Later a batch of at most so many
 tokens is written into the graph's static inputs, and the graph is replayed: the code that was captured does
@@ -33,11 +33,11 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class RunView:
-    """What the last forward through a graph wrote, as its writes had it.
+    """The writes of the last forward through a graph.
 
     Attributes:
         locs: for each layer the slots that were written, in the layer's own pool: the batch's tokens in
-            order, then whatever the graph wrote beyond them.
+            order, then the graph's other writes.
     """
 
     locs: tuple[tuple[int, ...], ...]
@@ -61,7 +61,7 @@ class GraphTarget(EngineTarget, Protocol):
         """Run the draft's graph over the tokens of `begin_draft`."""
 
     def end_draft(self) -> None:
-        """Take the draft's allocation back."""
+        """Free the draft's allocation."""
 
     def append(self, requests: list[int], tokens: Sequence[int]) -> list[int] | None:
         """Append these tokens to each request and allocate them, evicting if need be. Their full locs, one request
@@ -71,5 +71,5 @@ class GraphTarget(EngineTarget, Protocol):
         """Take back the last `count` tokens of a request."""
 
     def raw_run(self) -> RunView:
-        """What the last `capture`, `replay`, `draft` or whole forward of `write` wrote; a capture ends with a first
+        """The writes of the last `capture`, `replay`, `draft` or whole forward of `write`; a capture ends with a first
         replay."""

@@ -1,4 +1,4 @@
-"""What a campaign draws from: the level, and the features in play."""
+"""The scope of a campaign: the level, and the active features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Scope"]
 
 @dataclass(frozen=True)
 class Scope:
-    """Which of a target's profiles a campaign draws from.
+    """The selection of a target's profiles for a campaign.
 
     Attributes:
         level: see `Config.level`.
@@ -28,7 +28,7 @@ class Scope:
     together: bool = False
 
     def of(self, profiles: Iterable[Profile]) -> list[Profile]:
-        """Those of a target's profiles that are drawn from."""
+        """The selected profiles of a target."""
         return [
             profile
             for profile in profiles
@@ -39,7 +39,7 @@ class Scope:
         ]
 
     def lacking(self, profiles: Iterable[Profile]) -> Scope | None:
-        """What of this nobody of the profiles has; None if there is one for each feature."""
+        """A feature that no profile has; None if each feature has a profile."""
         drawn = self.of(profiles)
         missing = tuple(name for name in self.features if not any(name in profile.asks for profile in drawn))
         if self.together:
@@ -47,17 +47,17 @@ class Scope:
         return Scope(self.level, missing) if missing or not drawn else None
 
     def to_json(self) -> dict[str, Any]:
-        """It as JSON values."""
+        """The scope as JSON values."""
         return {"level": self.level, "features": list(self.features), "together": self.together}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Scope:
-        """It out of JSON values that may hold more."""
+        """The scope from JSON values, which may contain more."""
         return cls(values["level"], tuple(values["features"]), bool(values["together"]))
 
     @property
     def options(self) -> list[str]:
-        """The command line's words for it."""
+        """The scope's options on the command line."""
         words = [] if self == Scope() else ["--level", self.level]
         return [*words, "--features", ("+" if self.together else ",").join(self.features)] if self.features else words
 

@@ -1,4 +1,4 @@
-"""What an engine is that decodes speculatively through captured graphs, behind integers."""
+"""The protocol of an engine that decodes speculatively through captured graphs, in integers."""
 
 from __future__ import annotations
 

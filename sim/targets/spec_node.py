@@ -1,4 +1,4 @@
-"""What a decode node is whose requests speculate, has a host tier, or replays captured graphs, behind integers.
+"""The protocols of decode nodes whose requests speculate, that have a host tier, or that replay captured graphs.
 
 A request comes in as on any decode node (`DisaggTarget`), and is decoded by the steps of `SpeculativeTarget` once it is
 started::

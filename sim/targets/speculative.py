@@ -1,8 +1,8 @@
-"""What an engine is that decodes speculatively, behind integers.
+"""The protocol of an engine with speculative decode, in integers.
 
 A step proposes a tree of tokens for each request and has the target model compute all of it at once. Node 0 is the
-token that is known already (the bonus of the step before); the accepted path leads from it to some node. A request's
-next step begins where the accepted tokens end, whatever the scheduler knows of that by then.
+token that is already known (the bonus of the previous step); the accepted path leads from it to some node. A request's
+next step begins where the accepted tokens end, even if the scheduler does not know them yet.
 
 Three lengths of a request, in tokens: `computed` have KV that is final, `committed` are those that the scheduler knows
 of, `allocated` have slots. Outside a step of V1 all three are equal; under V2 committed <= computed <= allocated.
@@ -48,7 +48,7 @@ SPEC_CALLS: tuple[str, ...] = ("prepare_decode", "draft_tree", "target_verify", 
 
 @dataclass(frozen=True)
 class SpecRules:
-    """How an engine counts and what it leaves behind.
+    """An engine's counting rules, and the mapping entries that it leaves behind.
 
     Attributes:
         whole_pages: under V2 the allocated length is whole pages (SGLang PR 31616, from 0.5.19); where not, it is
@@ -66,7 +66,7 @@ class SpecRules:
 
 @dataclass(frozen=True)
 class Branches:
-    """Where the draft of one request puts its tokens.
+    """The places of one request's draft tokens.
 
     Attributes:
         slots: for each of `topk` branches, `steps` full locs: the token at depth d + 1 below the bonus goes to
@@ -93,7 +93,7 @@ class SpeculativeTarget(EngineTarget, Protocol):
     """
 
     def spec_rules(self) -> SpecRules:
-        """How it counts."""
+        """Its rules."""
 
     def prepare_decode(self, requests: list[int]) -> bool:
         """Get ready for a step, evicting from the tree if need be. False if there is no room even so: then nothing
@@ -107,10 +107,10 @@ class SpeculativeTarget(EngineTarget, Protocol):
         """One forward of the draft writes a row a token at a layer, at these full locs. It begins at layer 0."""
 
     def read_draft(self, locs: list[int], layer: int) -> Rows:
-        """What the draft's attention reads at these full locs."""
+        """The rows that the draft's attention reads at these full locs."""
 
     def drop_draft(self, requests: list[int]) -> None:
-        """The draft has run. V1: its slots are free again, whether they were before or not."""
+        """The draft has run. V1: its slots are free from here on, at the latest."""
 
     def begin_verify(self, requests: list[int]) -> bool:
         """Get slots for the nodes of each request, as many as `Config.spec_draft_tokens`: afterwards node i is at
@@ -122,7 +122,7 @@ class SpeculativeTarget(EngineTarget, Protocol):
         row positions computed, computed + 1, ... afterwards. `tokens` are theirs."""
 
     def commit(self, requests: list[int]) -> None:
-        """V2: the scheduler learns what the oldest step not committed yet accepted."""
+        """V2: the scheduler learns the accepted tokens of the oldest uncommitted step."""
 
     def raw_draft_contents(self, layer: int) -> Rows:
         """Every slot's row of one layer of the draft's pool; see `Target.raw_contents`."""

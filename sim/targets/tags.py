@@ -1,7 +1,7 @@
 """Tags in KV rows: every row of a pool carries, in its first eight bytes, the integer that was written.
 
-A row is looked at as integers and never computed with, so the bits come back as they went in,
-whatever the dtype makes of them (a denormal, a NaN).
+A row is read as integers and never used in a computation, so its bits do not change, even if they are a denormal or a
+NaN in the row's dtype.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every mutant by name. Each breaks the target the way real code broke, and shows on legal tapes."""
+"""Every mutant by name. Each has a defect that real code had, and shows on legal tapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words mutants are written in: one function an edit, one a family of mutants."""
+"""The vocabulary of mutants: one function for each edit, and one for each family of mutants."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Mutants: a target with one small defect put in on purpose, made by editing its source as it is loaded.
 
-An edit names a place by what stands there, never by a line number. It must fit exactly one place, or
-loading fails: a mutant that silently mutates nothing would make every campaign look good.
+An edit names a place by its source text, never by a line number. It must fit exactly one place, or loading fails: a
+mutant that silently changes nothing would make every campaign look good.
 
     target = load_builtin(mutant)          # a mutated builtin target beside the clean one
     transform = Transform(mutant)          # for a loader of real SGLang sources:
@@ -34,7 +34,7 @@ _BUILTIN = f"{_TARGETS}.builtin"
 
 
 class MutantError(ValueError):
-    """An edit does not fit the source; the message is one line that says which and where."""
+    """An edit does not fit the source; the message names it in one line."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Edit:
         op: ``"drop"`` the statement `old`; ``"replace"`` the statement or expression `old` by `new`; put
             the statements `new` ``"before"`` or ``"after"`` the statement `old`.
         old: one statement or expression that stands in the scope exactly once.
-        new: what comes in.
+        new: the new source.
         former: other names that `module` has had, in older releases.
     """
 
@@ -68,8 +68,8 @@ class Mutant:
         edits: made together.
         pool: `Config.pool` on which it shows.
         policies: values of `Config.policy` with which it shows.
-        story: one sentence: what it breaks, and where real code broke that way.
-        events: kinds of the events it takes to show it, beside allocations and forwards.
+        story: one sentence: the defect, and where real code had it.
+        events: kinds of the events needed to show it, in addition to allocations and forwards.
         releases: for SGLang, a version specifier of the releases whose source the edits fit.
         level: `Config.level` at which it shows.
         features: `Config.features` with which it shows.
@@ -87,7 +87,7 @@ class Mutant:
     features: tuple[str, ...] = ()
 
     def profiles(self, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
-        """Those of a target's profiles with which the mutant shows, cut down to its policies."""
+        """The target's profiles with which the mutant shows, restricted to its policies."""
         wanted = (self.level, self.features, self.pool)
         fitting = (it for it in profiles if (it.level, it.features, it.pool) == wanted)
         cut = (replace(p, policies=tuple(name for name in p.policies if name in self.policies)) for p in fitting)
@@ -142,7 +142,7 @@ def _scopes(parent: ast.AST, names: Sequence[str]) -> Iterator[ast.AST]:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Makes one edit below a node and counts the places where it fitted."""
+    """Makes one edit below a node and counts the fitting places."""
 
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
@@ -241,7 +241,7 @@ def load_changed(
     Args:
         name: the name, an identifier; each is loaded once.
         transform: ``transform(module, source) -> source``; modules have their names inside the package.
-        finish: called once all modules are loaded; what it raises takes them away again.
+        finish: called after all modules are loaded; if it raises, they are removed again.
         root: a folder with a copy of its sources, to be loaded instead.
     """
     root = root or builtin_root()

@@ -15,7 +15,7 @@ __all__ = ["AllocatorDriver"]
 
 
 def _free_list(allocator: Any) -> list[int]:
-    """What one sub-allocator holds free: slots at page size 1, pages otherwise."""
+    """The free list of one sub-allocator: slots at page size 1, pages otherwise."""
     everything = getattr(allocator, "get_all_free_pages", None)
     if everything is not None:
         pages: list[int] = everything().tolist()
@@ -98,7 +98,7 @@ class AllocatorDriver:
         return fresh
 
     def set_mapping(self, locs: list[int]) -> list[int]:
-        """See `Target.set_mapping`. What SGLang's HiCache load-back does: take SWA slots, then map."""
+        """See `Target.set_mapping`. As SGLang's HiCache load-back: take SWA slots, then map them."""
         slots = self._take_swa(len(locs))
         self.allocator.set_full_to_swa_mapping(self._tensor(locs), slots)
         fresh: list[int] = slots.tolist()

@@ -1,4 +1,4 @@
-"""What a loaded release can do, found out from its classes and sources, not from its version."""
+"""The capabilities of a loaded release, derived from its classes and sources, not from its version."""
 
 from __future__ import annotations
 

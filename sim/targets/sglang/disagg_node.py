@@ -1,4 +1,4 @@
-"""One decode node of a release: its two queues over one cache, and what its scheduler does with them."""
+"""One decode node of a release: its two queues over one cache, and the scheduler's calls on them."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class DecodeNode:
         rows: the release's request table.
         tree: what keeps KV.
         allocator: the release's allocator.
-        inserted: told of each request that was inserted into the tree when it was started.
+        inserted: called for each request that was inserted into the tree when it was started.
 
     Attributes:
         prealloc: its ``DecodePreallocQueue``.
         transfer: its ``DecodeTransferQueue``.
-        scheduler: what stands for its scheduler.
+        scheduler: the test double of its scheduler.
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class DecodeRelease:
         )
 
     def tree(self, config: Config, rows: Any, allocator: Any) -> Any:
-        """What keeps KV on a new decode node: a prefix tree, or what stands in for one where nothing is kept."""
+        """The prefix tree of a new decode node, or its test double if the node keeps none."""
         window = max(1, config.window - 1)
         try:
             chunk: Any = importlib.import_module("sglang.srt.mem_cache.chunk_cache")

@@ -1,6 +1,6 @@
-"""What stands around a release's decode queues here: the sender, the scheduler that owns them, the batch of arrivals.
+"""Test doubles around a release's decode queues: the sender, the scheduler that owns them, the batch of arrivals.
 
-The queues are the release's own, and so is every decision: what fits, what is allocated, copied, freed.
+The queues are the release's own, and so is every decision about room, allocations, copies and frees.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOVING = "Transferring"
 
 
 class OneRank:
-    """Stands for ``torch.distributed``: one rank has nobody to agree with."""
+    """Test double of ``torch.distributed``: a single rank needs no agreement."""
 
     ReduceOp = torch.distributed.ReduceOp
 
@@ -55,7 +55,7 @@ class Manager:
 
 
 class Receiver:
-    """Stands for the decode node's end of one request's transfer: remembers what the sender is told.
+    """Test double of the decode node's end of one transfer: records the pages that the sender is told.
 
     Attributes:
         full: pages of the full pool that were sent.
@@ -84,7 +84,7 @@ class Receiver:
         return getattr(base.KVPoll, self._state)
 
     def become(self, state: str) -> None:
-        """The transfer came to an end."""
+        """The transfer has ended."""
         self._state = state
 
     def send_metadata(self, pages: Any, _buffer: int, state: list[Any], *, decode_prefix_len: int) -> None:
@@ -152,12 +152,12 @@ def _prebuilt_class(mixin: Any) -> type:
             return cls(requests, tree)
 
         def prepare_for_prebuilt(self) -> None:
-            """Build no tensors; nobody computes with them."""
+            """Build no tensors; no computation needs them."""
             for request in self.reqs:
                 request.is_retracted = False
 
         def process_prebuilt(self, *more: Any) -> None:
-            """Insert what is there, as the release does, and tell of each request; `more` ends with the relay."""
+            """Insert the computed tokens, as the release does, and report each request; `more` ends with the relay."""
             requests = self.reqs
             for request in requests:
                 self.reqs = [request]
@@ -203,8 +203,8 @@ def scheduler(inserted: Callable[[Any], None], **facts: object) -> SimpleNamespa
     """Stands for the scheduler: the queues ask it who runs and waits, and how the server is set up.
 
     Args:
-        inserted: told of each request that was inserted into the tree when it was started.
-        facts: what it knows of this cache.
+        inserted: called for each request that was inserted into the tree when it was started.
+        facts: its facts about this cache.
     """
     streamer = SimpleNamespace(stream_output=_nothing)
     return SimpleNamespace(
@@ -238,7 +238,7 @@ _SINCE = "0.5.12 and later"
 
 
 def leaves(mixin: Any) -> tuple[Leaf, ...]:
-    """What is put in where a decode node is built.
+    """The replacements for a decode node.
 
     Args:
         mixin: the release's ``ScheduleBatchDisaggregationDecodeMixin``.

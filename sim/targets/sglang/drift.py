@@ -1,4 +1,4 @@
-"""Does the adapter still fit? A release whose calls changed must give a plain message, never a wrong verdict."""
+"""Whether the adapter still fits. A release with changed calls must give a plain message, never a wrong verdict."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ DSV4: tuple[Call, ...] = (
 
 
 def check_calls(release: str, owner: Any, calls: tuple[Call, ...]) -> None:
-    """Compare what the adapter calls with what the release defines.
+    """Compare the adapter's calls with the release's definitions.
 
     Raises:
         TargetError: a method is missing or takes other parameters.

@@ -67,7 +67,7 @@ class Dsv4Pool:
         return self.kv
 
     def begin(self, loc: torch.Tensor, allocator: Any, precomputed: bool) -> None:
-        """A forward over these full locs starts; the pool is told at the first write."""
+        """Start a forward over these full locs; the pool learns of it at the first write."""
         self._loc = loc
 
     def write(self, layer: int, tags: list[int]) -> None:

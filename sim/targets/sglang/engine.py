@@ -48,7 +48,7 @@ class EngineDriver:
 
         Args:
             release: the release's code.
-            tiers: what gives a tree its host tier; not needed if it has none.
+            tiers: builds the host tier of a tree; not needed without one.
             config: the shape of the cache.
             pool: the adapter of the KV pool, which built `kv`.
             kv: the release's KV pool.

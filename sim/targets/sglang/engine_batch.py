@@ -80,7 +80,7 @@ def batch_class(schedule_batch: Any) -> Any:
             """Allocation evicts no window: that is an event of its own."""
 
         def evict_windows(self) -> None:
-            """What the release does before a decode step."""
+            """The release's preparation of a decode step."""
             super().maybe_evict_swa()
 
     return Batch

@@ -20,7 +20,7 @@ __all__ = ["EngineParts"]
 
 
 class EngineParts:
-    """What an engine is built from.
+    """The parts of an engine.
 
     Args:
         name: the release, for messages.
@@ -62,7 +62,7 @@ class EngineParts:
         return self._release
 
     def tiers(self, config: Config) -> HostTiers | None:
-        """What gives a tree its host tier, or None if it wants none."""
+        """The builder of a tree's host tier, or None without one."""
         if not config.host_full_size:
             return None
         if not self._host:
@@ -100,7 +100,7 @@ class EngineParts:
         Where the release itself fails, by an assertion of its own say, it is left to the tapes to show it.
 
         Raises:
-            TargetError: the release does not do what the adapter expects.
+            TargetError: the release does not behave as the adapter expects.
         """
         try:
             found, expected = _life(target, config)
@@ -120,14 +120,14 @@ class EngineParts:
 
 
 def _differing(found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """What came out otherwise, and how."""
+    """The results that differ, and how."""
     return ", ".join(
         f"{key} is {found[key]} and not {expected[key]}" for key in expected if found[key] != expected[key]
     )
 
 
 def _own_failure(error: Exception) -> bool:
-    """Whether the release's code failed by itself, and not for what the adapter handed it."""
+    """Whether the release's code failed by itself, not because of the adapter's arguments."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     theirs = str(frame.f_globals.get("__name__", "")).startswith("sglang.")
     return theirs and not isinstance(error, MISFITS)

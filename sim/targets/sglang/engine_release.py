@@ -1,6 +1,6 @@
 """A release's own code at the level of requests, and how this release wants to be called.
 
-Its scheduler is not run. What the scheduler does to one request is done here in the same order,
+Its scheduler does not run. This module makes the scheduler's calls for one request in the same order,
 by the same methods of ``Req`` and ``ScheduleBatch``.
 """
 
@@ -33,7 +33,7 @@ _CACHE = "sglang.srt.mem_cache"
 
 
 def _sampling() -> SimpleNamespace:
-    """Stands for ``SamplingParams``: nothing in what is sampled ends a request."""
+    """Test double of ``SamplingParams``: no sampled token ends a request."""
     return SimpleNamespace(
         custom_params=None, max_new_tokens=1 << 20, ignore_eos=True, stop_strs=(), stop_regex_strs=(), top_k=1
     )
@@ -118,7 +118,7 @@ class EngineRelease:
         return min(steps, 1) if self._every_nth else steps
 
     def admit(self, tree: Any, request: Any) -> int | None:
-        """Match a request, load back what is on the host only, and lock all of it, as ``PrefillAdder`` does.
+        """Match a request, load back the part that is only on the host, and lock all of it, as ``PrefillAdder`` does.
 
         Returns:
             tokens that come from the host, or None if the release puts the request off.
@@ -248,7 +248,7 @@ class EngineRelease:
                 request.fill_ids = request.fill_ids[:stop]
 
     def checkpoint(self, tree: Any, request: Any, last: bool) -> None:
-        """Insert what is computed of the prompt."""
+        """Insert the computed part of the prompt."""
         if hasattr(self.common, "checkpoint_kv_cache"):
             self.common.checkpoint_kv_cache(request, tree)
         elif last:

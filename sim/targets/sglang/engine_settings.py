@@ -1,4 +1,4 @@
-"""The server settings a release reads while it serves requests, given by one object whoever asks for them.
+"""The server settings that a release reads while it serves requests, all provided by one object.
 
 Releases ask in different ways: one object up to 0.5.16, a namespace for each topic later. The
 names are the same, so one flat object answers all of them. A name that is not here fails.
@@ -26,7 +26,7 @@ class _Never:
 
 
 class Settings:
-    """One server's settings; what depends on the cache under test is set when it is built."""
+    """One server's settings; those that depend on the cache under test are set when it is built."""
 
     page_size: int = 1
     hicache_ratio: float = 2.0
@@ -114,7 +114,7 @@ SETTINGS = Settings()
 
 
 def current_settings(*_args: object) -> Settings:
-    """What every accessor of a release returns."""
+    """The result of every accessor of a release."""
     return SETTINGS
 
 

@@ -21,7 +21,7 @@ class Fake:
     Attributes:
         module: the stubbed module it belongs to; a release without that module has no use for it.
         name: its name there.
-        value: what the release gets.
+        value: the replacement.
         reason: one line for ``staleloc targets show``.
     """
 
@@ -44,7 +44,7 @@ def _forget(*_what: object) -> None:
 
 
 class _Quiet:
-    """Stands for a record of times that nobody reads."""
+    """Test double of a record of times, which is never read."""
 
     def __init__(self, **_facts: object) -> None:
         pass
@@ -56,7 +56,7 @@ class _Quiet:
 
 
 class _Hidden(Enum):
-    """Stands for ``CaptureHiddenMode``: nobody computes hidden states, whoever wants some."""
+    """Test double of ``CaptureHiddenMode``: no hidden states are computed."""
 
     NULL = 0
     LAST = 1
@@ -64,7 +64,7 @@ class _Hidden(Enum):
 
 
 class _Mode(Enum):
-    """Stands for ``ForwardMode`` where a speculative step says what comes next."""
+    """Test double of ``ForwardMode``, with which a speculative step announces the next forward."""
 
     IDLE = 0
     DECODE = 1

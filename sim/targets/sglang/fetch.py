@@ -1,7 +1,7 @@
 """Where a release comes from: PyPI by version, a local wheel, or a checkout.
 
-What is fetched is unpacked once into a cache that all runs share. A cache entry appears by a single
-rename, so it is complete or absent, whoever else is running and whenever they die.
+A fetched release is unpacked once into a cache that all runs share. A cache entry appears by a single rename, so it is
+complete or absent, even if other runs work on it or die.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from .unpack import CORE_FOLDER, tree_digest, unpack
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
 
 OLDEST = Version("0.5.11")
-"""0.5.10 and its post release load, but their ``alloc_extend`` refuses what fits: it counts tokens and not pages."""
+"""0.5.10 and its post release load, but their ``alloc_extend`` refuses requests that fit: it counts tokens, not
+pages."""
 
 _RECORD = "release.json"
 _KEPT = "sources and the tree core in Rust"

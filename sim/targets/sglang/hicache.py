@@ -1,6 +1,6 @@
 """A release's own host tier: its hybrid cache controller and host pools, on a virtual device.
 
-What is replaced: the copy kernel, pinned memory, and the device module whose streams and events the
+Replaced are: the copy kernel, pinned memory, and the device module whose streams and events the
 controller uses. Which node is backed up, loaded, locked and acknowledged, and when, is the release's code.
 """
 
@@ -47,8 +47,8 @@ class HostTiers:
     """Makes the release ready for host tiers, once a process.
 
     Attributes:
-        device: what its controllers run on.
-        replacements: what was replaced.
+        device: the device of its controllers.
+        replacements: the replacements made.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class HostTiers:
         original: Callable[..., Any] = assembler.build_kv_host_pool
 
         def build_kv_host_pool(*, kv_pool: Any, page_size: int, **more: Any) -> Any:
-            # The release adds a page to what the ratio gives.
+            # The release adds a page to the size by ratio.
             size = self._sizes[id(kv_pool)]
             SETTINGS.hicache_ratio = (size - page_size + 0.5) / kv_pool.size
             pool = original(kv_pool=kv_pool, page_size=page_size, **more)
@@ -118,7 +118,7 @@ class HostTier:
     """The host tier of one tree.
 
     Args:
-        device: what its controller runs on.
+        device: the device of its controller.
         tree: the release's tree.
         kv: its device pool.
     """
@@ -138,7 +138,7 @@ class HostTier:
         self._loads: list[int] = []
 
     def start_loading(self) -> None:
-        """Start what admissions have asked to load, as the scheduler does when it has made up a batch."""
+        """Start the loads that admissions requested, as the scheduler does after it has formed a batch."""
         counters = self._counter.num_counters
         # A batch that used this counter before is long over, and waited for it.
         self._counter.events[(self._counter.producer_index + 1) % counters].finish_event.synchronize()
@@ -166,7 +166,7 @@ class HostTier:
             self.poll()
 
     def poll(self) -> None:
-        """Let the release look for what has finished, as it does before each step."""
+        """Let the release poll for finished transfers, as it does before each step."""
         self._tree.check_hicache_events()
 
     def run(self, count: int) -> None:
@@ -202,7 +202,8 @@ class HostTier:
         return decode(pool.k_buffer[index], pool.v_buffer[index])
 
     def in_flight(self) -> list[Copying]:
-        """What queued copies read and write. The layers of one load are copies of the same rows: they count once."""
+        """The slots that queued copies read and write. The layers of one load copy the same rows, so they count
+        once."""
         return [
             self._copying(*queued)
             for queued in dict.fromkeys(

@@ -1,7 +1,7 @@
 """Leaves of the release that need a GPU, replaced by plain equivalents.
 
-Only transfers and kernels: what is allocated, mapped, masked and cached stays the release's own
-code. Each replacement is a record, so that a verdict can say what it rests on.
+Only transfers and kernels are replaced. Allocation, mapping, masks and caches remain the release's own code. Each
+replacement is a record, so that a verdict can state its basis.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class Leaf:
     Attributes:
         module: where the name is looked up at run time.
         attribute: the name, possibly dotted.
-        value: what it becomes.
+        value: the replacement.
         releases: which releases need it, in words.
-        reason: why the original cannot run on a CPU and what stands in.
+        reason: why the original cannot run on a CPU, and what replaces it.
         needed: whether the loaded release needs it, asked with the module.
         absent: put it in even where the module lacks the name, because it has it on a GPU only.
     """

@@ -1,4 +1,4 @@
-"""Why a release cannot be imported, in one line that says what to do."""
+"""The reason why a release cannot be imported, in one line with the remedy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["explain"]
 
 
 def explain(name: str, error: Exception) -> str:
-    """What to say of an exception that came out of an import.
+    """The message for an exception from an import.
 
     Args:
         name: the release's name.
-        error: what was raised; its traceback says where.
+        error: the exception; its traceback has the place.
     """
     text = " ".join(str(error).split())[:200]
     if isinstance(error, ModuleNotFoundError) and error.name in THIRD_PARTY:

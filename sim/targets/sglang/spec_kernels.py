@@ -103,7 +103,7 @@ def assign_draft_cache_locs(
 
 
 def align_evict_mask_to_page_size(lens: Tensor, mask: Tensor, page_size: int, nodes: int, _width: int) -> None:
-    """Keep what lies on the page of a chain's last accepted token.
+    """Keep the slots on the page of a chain's last accepted token.
 
     Args:
         lens: int ``[batch]``, tokens each request has.
@@ -178,7 +178,7 @@ def extend_cache_locs(
     device: object = None,
     **_unused: Any,
 ) -> Tensor:
-    """What ``assign_extend_cache_locs_func`` and its uniform variant return: the locs of these positions.
+    """The result of ``assign_extend_cache_locs_func`` and its uniform variant: the locs of these positions.
 
     Args:
         req_pool_indices: int ``[batch]``.
@@ -203,4 +203,4 @@ KERNELS: dict[str, Any] = {
     "fill_accepted_out_cache_loc": _Kernel(fill_accept_out_cache_loc),
     "get_target_cache_loc": _Kernel(get_target_cache_loc),
 }
-"""Name in a release -> what stands in. Those that end in ``_func`` are called, the others launched."""
+"""Name in a release -> its replacement. Those that end in ``_func`` are called, the others launched."""

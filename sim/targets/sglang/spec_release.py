@@ -43,7 +43,7 @@ class SpecRelease:
 
     Attributes:
         engine: the release's code for requests.
-        replacements: the kernels of it that something else stands in for.
+        replacements: its replaced kernels.
     """
 
     def __init__(self, engine: EngineRelease) -> None:
@@ -168,7 +168,7 @@ class SpecRelease:
         owner = self._worker_v2.EAGLEWorkerV2
         move = getattr(owner, "move_accept_tokens_to_target_kvcache", None)
         move = move or owner.move_accepted_tokens_to_target_kvcache
-        # Up to 0.5.12.post1 nobody calls it: servers send trees to V1. 0.5.11's counts the bonus among the accepted.
+        # Up to 0.5.12.post1 it has no caller: servers send trees to V1. 0.5.11's counts the bonus among the accepted.
         bonus = 0 if "num_accepted_drafts" in inspect.signature(move).parameters else 1
         move(worker, batch, accepted, counts - bonus)
 

@@ -1,4 +1,4 @@
-"""What a speculative step of a release works on that is not KV: its batch, its workers, and the target's verdict."""
+"""Test doubles for a speculative step of a release: its batch, its workers, and the target's verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KERNEL = "Triton kernel that copies locs; the same copies in torch (conformance
 
 
 class _Verdict:
-    """Which nodes the target accepts: what the tape says, in place of a comparison of logits."""
+    """The accepted nodes: chosen by the tape, instead of a comparison of logits."""
 
     def say(self, paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]], nodes: int) -> None:
         """The paths of the next verification, what is appended to each request, and how many nodes each has."""
@@ -71,7 +71,7 @@ SPEC_ANNOUNCED = (
         "torch", "compile", None, "all", "while the speculative modules are imported: functions run as they are written"
     ),
 )
-"""What is replaced once speculative decode is driven; for those who ask."""
+"""The replacements for speculative decode, for reports."""
 
 
 def spec_leaves() -> tuple[Leaf, ...]:
@@ -118,7 +118,7 @@ def spec_batch_class(batch: Any) -> Any:
     """A subclass of `batch_class`'s that decodes speculatively.
 
     Args:
-        batch: what `engine_batch.batch_class` made.
+        batch: the class from `engine_batch.batch_class`.
     """
 
     class SpecBatch(batch):  # type: ignore[misc]
@@ -134,7 +134,7 @@ def spec_batch_class(batch: Any) -> Any:
                 requests: its requests.
                 lens: tokens each has KV for.
                 algorithm: one of its ``SpeculativeAlgorithm``.
-                v2: rows are kept ahead of what is committed.
+                v2: rows are kept ahead of the committed tokens.
             """
             super().__init__(tree, requests)
             self.is_spec_v2 = self.enable_overlap = v2

@@ -61,7 +61,7 @@ class SpecDriver(EngineDriver):
         self.attach_draft(spec, draft_pool, config, self._tokens)
 
     def attach_draft(self, spec: SpecRelease, draft_pool: HybridPool, config: Config, allocator: Any) -> None:
-        """Give what is being built a draft model's pool; see `attach_spec`."""
+        """Give the cache under construction a draft model's pool; see `attach_spec`."""
         SETTINGS.speculate(config)
         self._spec, self._rules, self._draft_pool = spec, spec.rules(config), draft_pool
         draft_pool.build(config).register_mapping(allocator.full_to_swa_index_mapping)
@@ -74,7 +74,7 @@ class SpecDriver(EngineDriver):
         super().attach_engine(*parts)
 
     def without_spec(self) -> None:
-        """What is built next never drafts, whatever was built before."""
+        """The next cache never drafts."""
         self._spec = None
         SETTINGS.speculate(None)
 

@@ -1,4 +1,4 @@
-"""Placeholders for what a sealed import leaves out: they survive an import and fail, with their name, when used.
+"""Placeholders for modules outside the sealed import: they survive an import and fail, with their name, when used.
 
 A permissive placeholder is dangerous: it is never None and it is falsy, so a test such as
 ``x is not None`` silently goes the wrong way. A stub therefore has two lives. While a module of the
@@ -23,7 +23,7 @@ class StubUsed(TargetError):
     """The release used something the sealed import left out: a gap of the harness, not a defect of the release.
 
     Attributes:
-        stub: dotted name of what was used.
+        stub: dotted name of the used placeholder.
     """
 
     def __init__(self, stub: str, use: str) -> None:
@@ -66,7 +66,7 @@ def _name(stub: Stub) -> str:
 
 
 class StubBase:
-    """What a class of the release inherits from when its base class is a stub."""
+    """The base class of a class of the release whose own base class is a stub."""
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
         raise StubUsed(type(self).__name__, "instance of a class whose base is a stub")

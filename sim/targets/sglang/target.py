@@ -50,7 +50,7 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
 
     @property
     def replacements(self) -> tuple[Leaf, ...]:
-        """Leaves of what was imported of the release so far that something else stands in for."""
+        """The replaced leaves among the release's imported modules."""
         return self._leaves + (self._engine.replacements() if self._engine is not None else ())
 
     def offer(self, profile: Profile, pool: HybridPool | Dsv4Pool) -> None:

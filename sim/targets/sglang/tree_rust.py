@@ -34,7 +34,7 @@ class _Line:
 
 
 def printed(write: Callable[[], object]) -> str:
-    """What `write` prints, though it may go past ``sys.stdout``."""
+    """The output of `write`, even if it bypasses ``sys.stdout``."""
     keep = os.dup(1)
     sink = os.memfd_create("printed")
     try:

@@ -1,8 +1,8 @@
 """The legacy tree ``SWARadixCache`` as it is. Each node has full locs; its SWA locs are the mapping's, unless it is a
 tombstone.
 
-So a node's SWA locs cannot differ from the mapping here. What can differ is seen by others: a node that is no
-tombstone and has no SWA slots shows slot 0, and one whose SWA slots went to somebody else shows theirs.
+So a node's SWA locs cannot differ from the mapping here. Other checks see the faults: a node that is no tombstone and
+has no SWA slots shows slot 0, and one whose SWA slots were given away shows the new owner's slots.
 """
 
 from __future__ import annotations

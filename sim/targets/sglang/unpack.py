@@ -1,4 +1,4 @@
-"""Unpacking a wheel that nobody vouches for: no way out of the folder, no links, no bombs."""
+"""Unpacking an untrusted wheel: no path out of the folder, no links, no bombs."""
 
 from __future__ import annotations
 

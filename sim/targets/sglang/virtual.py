@@ -1,4 +1,4 @@
-"""A device that copies when it is told to: streams and events that are queues, not hardware.
+"""A device that copies on command: its streams and events are queues, not hardware.
 
 A release's HiCache controller asks its device module for streams and events, issues copies on a
 stream and records events between them. Here a copy stays queued until its stream runs. A stream
@@ -44,7 +44,7 @@ class Copy:
         self.source_rows, self.target_rows = source_rows.clone(), target_rows.clone()
 
     def run(self) -> None:
-        """Copy what the sources hold now."""
+        """Copy the current content of the sources."""
         for source, target in zip(self.sources, self.targets, strict=True):
             target[self.target_rows] = source[self.source_rows]
 
@@ -73,7 +73,7 @@ class VirtualStream:
         device.streams.append(self)
 
     def wait_event(self, event: VirtualEvent) -> None:
-        """What is issued from now on comes after the event."""
+        """Later operations come after the event."""
         event.wait(self)
 
     def synchronize(self) -> None:
@@ -163,7 +163,7 @@ class VirtualDevice:
         self._copies = 0
 
     def reset(self) -> None:
-        """Forget all streams and what is queued in them."""
+        """Drop all streams and their queues."""
         self.streams = []
 
     def Stream(self, *args: object, **kwargs: object) -> VirtualStream:
