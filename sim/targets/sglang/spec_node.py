@@ -21,6 +21,9 @@ __all__ = ["SpecNodeDriver"]
 _UNKNOWN = 0
 """Stands for an output token that is sampled and not known here yet."""
 
+_NO_END = 1 << 20
+"""New tokens that no tape comes to."""
+
 
 class SpecNodeDriver(SpecDriver, DisaggDriver):
     """A decode node, an engine that speculates, or where the config says so both.
@@ -83,12 +86,19 @@ class SpecNodeDriver(SpecDriver, DisaggDriver):
 
     def accept(self, requests: list[int], paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> None:
         """See `SpeculativeTarget.accept`. Where the release itself appends what was accepted (V1), that is what comes
-        after each node of the path."""
-        if self._speculates_on_node and not self._config.spec_ahead:
-            for request, known in zip(requests, tokens, strict=True):
-                self.requests[request].output_ids[-1] = known[0]
-            tokens = [[*known[1:], _UNKNOWN] for known in tokens]
-        super().accept(requests, paths, tokens)
+        after each node of the path. It would stop at the most tokens that a request may have; here the tape says when a
+        request is done."""
+        if not self._speculates_on_node or self._config.spec_ahead:
+            super().accept(requests, paths, tokens)
+            return
+        limits = [self.requests[request].sampling_params for request in requests]
+        most = [limit.max_new_tokens for limit in limits]
+        for request, known, limit in zip(requests, tokens, limits, strict=True):
+            self.requests[request].output_ids[-1] = known[0]
+            limit.max_new_tokens = _NO_END
+        super().accept(requests, paths, [[*known[1:], _UNKNOWN] for known in tokens])
+        for limit, count in zip(limits, most, strict=True):
+            limit.max_new_tokens = count
 
     def commit(self, requests: list[int]) -> None:
         """See `SpeculativeTarget.commit`."""
