@@ -1,4 +1,8 @@
-"""Who may know whom, and what no file may hold. Every rule is also shown to see a planted violation."""
+"""What packages may import and what no file may hold. Every rule is also shown to see a planted violation.
+
+The layers are in ``.importlinter``; here is what its contracts cannot say: what is in the standard library, and imports
+by name.
+"""
 
 import ast
 import re
@@ -12,7 +16,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-MAX_LINES = 300
+MAX_LINES = 500
+
+LONGER: dict[str, str] = {}
+"""Modules of more lines, each with the reason why it is one idea."""
 
 MODULES = sorted(path for folder in ("models", "sim") for path in (ROOT / folder).rglob("*.py"))
 
@@ -49,18 +56,6 @@ def models_rule(name: str) -> bool:
     return name.partition(".")[0] in sys.stdlib_module_names or within(name, "staleloc.models")
 
 
-def targets_rule(name: str) -> bool:
-    """A target knows nothing of the model but the shape of a cache, and nothing of what judges it."""
-    if within(name, "staleloc.models"):
-        return within(name, "staleloc.models.config")
-    return not within(name, "staleloc.sim.parts", "staleloc.sim.tapes")
-
-
-def checks_rule(name: str) -> bool:
-    """A check knows a target by its protocol only."""
-    return not within(name, "staleloc.sim.targets") or within(name, "staleloc.sim.targets.base")
-
-
 def packages_rule(name: str) -> bool:
     """What is installed does not know how it is tested."""
     return not within(name, *TEST_TOOLS)
@@ -68,8 +63,6 @@ def packages_rule(name: str) -> bool:
 
 RULES = {
     "models": models_rule,
-    "sim/targets": targets_rule,
-    "sim/parts/allocator/checks": checks_rule,
     "sim": packages_rule,
 }
 
@@ -105,7 +98,7 @@ def tracked() -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("folder", RULES)
-def test_imports_go_one_way(folder):
+def test_packages_import_what_they_may(folder):
     """No module imports what the rule of its folder forbids, not even late or by name."""
     paths = [path for path in MODULES if path.is_relative_to(ROOT / folder)]
     assert paths
@@ -121,12 +114,6 @@ def test_imports_go_one_way(folder):
         ("models", "models/a.py", "from ..sim import tape"),
         ("models", "models/a.py", "import importlib\nimportlib.import_module('staleloc.sim.tapes.codec')"),
         ("models", "models/a.py", "__import__('numpy')"),
-        ("sim/targets", "sim/targets/a.py", "from staleloc.models.world import World"),
-        ("sim/targets", "sim/targets/a.py", "from staleloc.models import world"),
-        ("sim/targets", "sim/targets/a.py", "import staleloc.models"),
-        ("sim/targets", "sim/targets/b/a.py", "from ...parts.allocator.checks import base"),
-        ("sim/targets", "sim/targets/b/a.py", "from ...parts.allocator.drive import drive"),
-        ("sim/parts/allocator/checks", "sim/parts/allocator/checks/a.py", "from staleloc.sim.targets import builtin"),
         ("sim", "sim/a.py", "import pytest"),
         ("sim", "sim/a.py", "from tests.unit import test_tape"),
     ],
@@ -140,13 +127,7 @@ def test_a_forbidden_import_is_seen(folder, name, source):
     ("folder", "name", "source"),
     [
         ("models", "models/a.py", "from . import config\nfrom .config import Config\nimport heapq"),
-        ("sim/targets", "sim/targets/a.py", "from staleloc.models.config import Config\nimport torch"),
-        ("sim/targets", "sim/targets/a.py", "from staleloc.models import config"),
-        (
-            "sim/parts/allocator/checks",
-            "sim/parts/allocator/checks/a.py",
-            "from staleloc.sim.targets.base import Target",
-        ),
+        ("sim", "sim/a.py", "import torch\nfrom .core import tape"),
     ],
 )
 def test_an_allowed_import_passes(folder, name, source):
@@ -167,9 +148,10 @@ def test_planted_test_code_is_seen():
 
 
 def test_modules_are_short():
-    """A module that grows past the limit holds more than one idea."""
+    """A module that grows past the limit holds more than one idea, or says here why it does not."""
     lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in MODULES}
-    assert not {name: count for name, count in lines.items() if count > MAX_LINES}
+    assert {name for name, count in lines.items() if count > MAX_LINES} == set(LONGER)
+    assert all(len(why.split()) > 3 for why in LONGER.values())
     assert max(lines.values()) > MAX_LINES // 3, "the modules were not read"
 
 
