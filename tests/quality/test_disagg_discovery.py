@@ -5,11 +5,11 @@ Each defect is looked for from one seed, one after the other from the next; STAL
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LONG
 
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
@@ -18,7 +18,6 @@ from staleloc.sim.targets.mutants.transform import load_builtin
 SEEDS = range(20)
 BUDGET = 50_000
 
-LONG = bool(os.environ.get("STALELOC_LONG"))
 CLEAN_BUDGET = BUDGET if LONG else 2_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.features) == ("builtin", ("disagg",))]

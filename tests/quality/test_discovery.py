@@ -6,11 +6,11 @@ twenty, and plays the clean target for as many events as a mutant may take.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LONG
 
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin import BuiltinTarget
@@ -20,7 +20,6 @@ from staleloc.sim.targets.mutants.transform import load_builtin
 SEEDS = range(20)
 BUDGET = 20_000
 
-LONG = bool(os.environ.get("STALELOC_LONG"))
 CLEAN_BUDGET = BUDGET if LONG else 2_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "allocator")]

@@ -6,11 +6,11 @@ plays the clean target for as many events as a mutant may take.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LONG
 
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
@@ -20,7 +20,6 @@ from staleloc.sim.targets.scope import Scope
 SEEDS = range(20)
 BUDGET = 50_000
 
-LONG = bool(os.environ.get("STALELOC_LONG"))
 CLEAN_BUDGET = BUDGET if LONG else 2_500
 
 ENGINES = {name: it for name, it in MUTANTS.items() if (it.target, it.level) == ("builtin", "engine")}

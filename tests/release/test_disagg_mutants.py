@@ -5,11 +5,11 @@ Every third is looked for, as loading takes most of the time; STALELOC_LONG=1 ta
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LATER
 
 from staleloc.sim.targets.mutants import MUTANTS
 
@@ -25,8 +25,6 @@ NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.feat
 CRASH = {"sglang-node-tail-says-nothing", "sglang-node-prefix-reaches-into-the-tail", "sglang-node-copy-forgets-mask"}
 """The release has an assertion of its own for it, or shapes do not fit any more, which may come first."""
 
-
-LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 looks for all mutants")
 
 EACH = [pytest.param(name, marks=[LATER] if index % 3 else []) for index, name in enumerate(NAMES)]
 

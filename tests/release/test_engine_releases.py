@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LATER
 
 Probe = Callable[..., dict[str, Any]]
 
@@ -44,8 +44,6 @@ CLEAN = [
     ("0.5.23", "rust-core", BACK),
 ]
 
-
-LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 drives more releases")
 
 FIRST = ("0.5.11", "0.5.12", "0.5.13", "0.5.14", "0.5.18", "0.5.19", "0.5.23")
 """Releases with which something began or ended; the others are like their neighbours."""

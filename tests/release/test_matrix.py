@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plain_run import LONG
 
 from staleloc.sim.matrix import command, file
 from staleloc.sim.matrix.measurements import HuntBudget
@@ -15,9 +15,6 @@ from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import Release
 
 BUGGY, FIXED = "sglang==0.5.18", "sglang==0.5.19"
-
-LONG = bool(os.environ.get("STALELOC_LONG"))
-"""Measure twice, to see that it comes out the same."""
 
 NAMES = ("pr36739-second-group-end", "pr36081-deferred-free-swa-leak")
 

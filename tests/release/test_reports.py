@@ -4,7 +4,6 @@ or on the same one with the fix that the report suggests. STALELOC_LONG=1 runs t
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from plain_run import LATER
 
 from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import Release
@@ -84,8 +84,6 @@ SHOWN = {
 
 END_TO_END = {"pr29662-evicts-full-tokens-only": "0.5.23", "pr27770-lock-beyond-the-prefix": "0.5.21"}
 """Report -> a release on which its second script, with a pool, an allocator and a tree that are real, shows the bug."""
-
-LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 runs scripts on more releases")
 
 EACH = [
     pytest.param(name, name, version, marks=[] if version == versions[-1] else [LATER])

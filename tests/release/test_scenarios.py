@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from importlib.resources import files
 
 import pytest
 from packaging.version import Version
+from plain_run import LONG
 
 from staleloc.sim.core.divergence import CLASSES
 from staleloc.sim.core.tape import Tape
@@ -16,7 +16,7 @@ from staleloc.sim.tapes.codec import loads
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
 from staleloc.sim.targets.sglang.fetch import Release
 
-TIMES = 20 if os.environ.get("STALELOC_LONG") else 4
+TIMES = 20 if LONG else 4
 
 SCENARIOS: dict[str, Tape] = {
     entry.name.removesuffix(".json"): loads(entry.read_text(encoding="utf-8"), entry.name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LATER
 
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.parts.generate import generate_tape
@@ -60,9 +60,6 @@ SHIPPED: dict[str, dict[str, tuple[str, str]]] = {
     "sglang==0.5.22": {"unsent: window of a pair key": ("crash", "crash")},
 }
 """Release -> incident -> class and check it shows as."""
-
-
-LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 drives more releases")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """Stand-alone scripts: they show the bug without staleloc, and show nothing where there is none."""
 
-import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plain_run import LATER
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.core.divergence import Divergence
@@ -95,8 +95,6 @@ CASES = {
     ),
 }
 """Mutant -> the step and the fact that its script prints, and a cache and events that show the mutant."""
-
-LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 runs a script of each mutant")
 
 Run = Callable[[str], tuple[int, str, str]]
 
