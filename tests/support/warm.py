@@ -31,8 +31,8 @@ from typing import IO, Any
 
 __all__ = ["install", "run", "uninstall"]
 
-_PRELOADED = ("torch", "staleloc.sim.parts.registry", "staleloc.sim.targets.registry",
-              "staleloc.sim.targets.sglang.target", "staleloc.sim.targets.builtin.target")  # fmt: skip
+_PRELOADED = ("torch", "staleloc.sim.parts.registry", "staleloc.sim.targets.registry")
+"""Not the targets: the audit loads changed copies of their modules."""
 
 _POPEN = subprocess.Popen
 
@@ -286,8 +286,7 @@ def _become(request: dict[str, Any], fds: Sequence[int]) -> None:
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
-        client = request["client"]
-        os.getppid = lambda: client if _lives(client) else 1
+        _adopt(request["client"])
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - the streams of the whole process
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
@@ -317,6 +316,18 @@ def _main(words: list[str]) -> None:
         sys.argv = words
         sys.path.insert(0, str(Path(words[0]).parent))
         runpy.run_path(words[0], run_name="__main__")
+
+
+def _adopt(client: int) -> None:
+    """Let this process, and none that it forks, take the client for its parent: a worker ends with its parent."""
+    me, real = os.getpid(), os.getppid
+
+    def getppid() -> int:
+        if os.getpid() != me:
+            return real()
+        return client if _lives(client) else 1
+
+    os.getppid = getppid
 
 
 def _hide(package: str) -> None:
