@@ -25,9 +25,6 @@ OWN = ("sim/targets/sglang", "sim/targets/mutants")
 
 EXCEPTIONS = {
     "sim/targets/registry.py",  # registers the family
-    "sim/findings/script/release.py",  # calls of a release, written out for its users
-    "sim/findings/script/script.py",
-    "sim/findings/script/sglang.py",
 }
 """Modules that may name the engine."""
 

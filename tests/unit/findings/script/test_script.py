@@ -14,9 +14,13 @@ from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.allocator import events as ev
+from staleloc.sim.parts.allocator.by_hand import KvCache
+from staleloc.sim.parts.allocator.checks import contents
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.legality import find_violation
+from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.builtin.target import BuiltinTarget
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
 from staleloc.sim.targets.sglang.argument import find_release
@@ -200,6 +204,26 @@ def test_a_hang_does_not_show_in_code_that_comes_back(run: Run) -> None:
     tape = Tape(TOKENS, (ev.Alloc(0, 1), ev.Free(0, 0)))
     text = script(Finding(Origin("builtin", seed=0, index=0), tape, stuck))
     assert run(text) == (0, "the bug does not show\n", "")
+
+
+def test_what_no_scheduler_does_is_not_played() -> None:
+    """A release with other contracts is not blamed for a misuse."""
+    cache = KvCache(BuiltinTarget(), TOKENS, None)
+    with pytest.raises(TargetError, match="free cannot be played: no live loc is freed twice"):
+        cache.free(request=0, start=0)
+    with pytest.raises(AttributeError):
+        _ = cache.arrive
+
+
+def test_every_row_is_looked_at_once_more_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """An event that touches a row which it must not touch is seen where contents are what it is about."""
+    for check, code in ((contents.CHECK, 1), (None, 0)):
+        target = BuiltinTarget()
+        cache = KvCache(target, TOKENS, check)
+        cache.alloc(request=0, count=1)
+        target._pool.layer_buffers(0)[0][3] = 7
+        assert cache.verdict("wrong-content", step=1) == code
+    assert "slot 3 of layer 0 holds" in capsys.readouterr().out
 
 
 def test_a_wheel_is_unpacked_with_its_tree_core(tmp_path: Path) -> None:
