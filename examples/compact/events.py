@@ -1,6 +1,6 @@
 """compact() for staleloc: how to call it, and what it means. Give it with --events."""
 
-from staleloc.sim.parts.declared import Cache, Declared, Model
+from staleloc.sim.declared import Cache, Declared, Model
 
 
 class Compact(Declared):

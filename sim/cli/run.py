@@ -15,7 +15,7 @@ from ..findings.files import check_file, check_folder, save, write
 from ..findings.finding import Finding, Origin
 from ..findings.summary import Summary
 from ..findings.text import render
-from ..parts.events_file import DeclaredError, declared
+from ..parts.hooks import DeclaredError, declared
 from ..run import player as replaying
 from ..run.campaign import Budget
 from ..run.player import Unplayable
@@ -60,10 +60,18 @@ class Outputs:
         return f"wrote {path}: shows the first divergence without staleloc"
 
 
+def _check_declared(scope: Scope) -> None:
+    """Raise DeclaredError if a file declares events, and none for the tapes of this scope."""
+    if not declared() or declared(scope.level):
+        return
+    if scope == Scope():
+        raise DeclaredError("declared events are of the engine level; add --level engine")
+    raise DeclaredError(f"declared events are of the allocator level; leave out {' '.join(scope.options)}")
+
+
 def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     """Run the campaign that `origin` says and report; the exit code."""
-    if declared() and origin.scope != Scope():
-        raise DeclaredError(f"declared events are of the allocator level; leave out {' '.join(origin.scope.options)}")
+    _check_declared(origin.scope)
     outputs.check()
     folder = outputs.folder
     assert folder is not None

@@ -6,13 +6,13 @@ Inside the code events are counted from 0; people get them counted from 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ...models.config import SWA
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.allocator import events as ev
-from ..parts.declared import Declared
 
 __all__ = ["calling_order", "fact", "marks", "sentence"]
 
@@ -107,8 +107,8 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
 
 
 def _last_change(tape: Tape, begin: int, end: int) -> int | None:
-    changing = (ev.FreeSwa, ev.SetMapping, ev.RegisterMapping, Declared)
-    return next((n for n in range(end - 1, begin, -1) if isinstance(tape.events[n], changing)), None)
+    events: Sequence[Any] = tape.events
+    return next((n for n in range(end - 1, begin, -1) if events[n].remaps), None)
 
 
 def _older(tape: Tape, begin: int) -> str:

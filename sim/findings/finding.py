@@ -9,7 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.allocator.events import AllocExtendSwaTail
-from ..parts.events_file import events_origin, loaded
+from ..parts.events_file import events_origin
+from ..parts.hooks import loaded
 from ..tapes.shrink import Shrunk
 from ..targets.scope import Scope
 from .explain import fact, sentence

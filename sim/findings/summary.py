@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..parts.events_file import declared
+from ..parts.hooks import declared
 from ..parts.situations import possible
 from ..tapes.codec import to_json
 from ..tapes.scenarios import lookalike
@@ -104,8 +104,13 @@ class Summary:
             lines += columns([cells[i : i + 2 * _PER_LINE] for i in range(0, len(cells), 2 * _PER_LINE)])
         if never:
             lines += textwrap.wrap(f"never seen: {', '.join(never)}", 120)
-        lines += [_own(kind, self.seen.get(f"event {kind}", 0)) for kind in declared()]
+        lines += [_own(kind, self.seen.get(f"event {kind}", 0)) for kind in self._declared()]
         return "\n".join(lines) + "\n"
+
+    def _declared(self) -> list[str]:
+        """Declared events of the levels that tapes were drawn at."""
+        levels = {profile.level for profile in self.profiles}
+        return [kind for kind, event in declared().items() if event.level in levels]
 
 
 def _own(kind: str, times: int) -> str:

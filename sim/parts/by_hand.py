@@ -16,7 +16,6 @@ from ..core.timeouts import PASSED_ON
 from ..targets.base import MISFITS, TargetError
 from ..targets.engine import EngineTarget
 from .adapt import fitted, lacking, profile_of
-from .alphabet import BY_NAME
 from .check import Check
 from .engine.state import inside, rule
 from .engine.step import EngineStep
@@ -52,15 +51,17 @@ class Engine:
         self._session = Session(target, config, parts_of(config))
 
     def __getattr__(self, kind: str) -> Callable[..., None]:
-        if kind not in BY_NAME:
+        session: Session | None = vars(self).get("_session")
+        event = session.events.get(kind) if session is not None else None
+        if event is None:
             raise AttributeError(kind)
-        return lambda **fields: self._play(BY_NAME[kind](**fields))
+        return lambda **fields: self._play(event(**fields))
 
     def _play(self, event: Event) -> None:
         if self._found is not None:
             return
-        if event.kind not in self._profile.events:
-            missing = self._profile.missing.get(event.kind, "there is no such event")
+        missing = event.lacks(self._profile)
+        if missing is not None:
             raise TargetError(f"{event.kind} cannot be played: {missing}")
         index, self._steps = self._steps, self._steps + 1
         self._session.world.now = index

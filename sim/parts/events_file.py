@@ -11,70 +11,34 @@ import hashlib
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 from ..core.event import Event
 from ..core.schema import schema_of
-from ..targets.base import TargetError
-from .declared import Declared
+from ..declared import Declared
+from .allocator.declared import DeclaredCall
+from .alphabet import BY_NAME
+from .engine.declared import DeclaredStep
+from .hooks import MODULE, DeclaredError, EventsFile, FromFile, keep, line_in, loaded, said
 
-__all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "another_file", "declared", "events_origin", "frames_of", "handed_on",
-    "line_in", "load", "loaded", "read", "said",
-]  # fmt: skip
+__all__ = ["another_file", "events_origin", "handed_on", "load", "read"]
 
-MODULE = "_staleloc_events"
-"""Name under which the file is imported."""
+_HARNESS: dict[str, type[FromFile]] = {event.level: event for event in (DeclaredCall, DeclaredStep)}
+"""Level -> what the harness does with the events that a file declares for it."""
+
+_OPEN = frozenset({"kind", "weight", "level", "words", "draw", "legal", "call", "apply"})
+"""Names of a class that are the file's to define."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
-class DeclaredError(TargetError):
-    """The file for ``--events`` cannot be used; the message is one line that says where and why."""
-
-
-@dataclass(frozen=True)
-class EventsFile:
-    """A file that is loaded.
-
-    Attributes:
-        path: as it was given, for people.
-        file: the same, absolute.
-        sha256: of its bytes.
-        events: its events by name, in the order in which they stand in it.
-    """
-
-    path: str
-    file: str
-    sha256: str
-    text: str
-    events: dict[str, type[Declared]]
-
-    def to_json(self) -> dict[str, str]:
-        """What another process needs to load the same."""
-        return {"file": self.file, "shown": self.path, "sha256": self.sha256}
-
-
-_loaded: EventsFile | None = None
-
-
-def loaded() -> EventsFile | None:
-    """The file of this process, if it has one."""
-    return _loaded
-
-
-def declared() -> dict[str, type[Declared]]:
-    """The events of that file by name; none without one."""
-    return _loaded.events if _loaded is not None else {}
-
-
 def handed_on() -> dict[str, str] | None:
     """What another process needs to `read` the file that this one has, if it has one."""
-    return None if _loaded is None else _loaded.to_json()
+    file = loaded()
+    return None if file is None else file.to_json()
 
 
 def read(job: dict[str, str] | None) -> None:
@@ -87,8 +51,9 @@ def read(job: dict[str, str] | None) -> None:
         load(None)
         return
     load(job["file"], job["shown"])
-    assert _loaded is not None
-    if _loaded.sha256 != job["sha256"]:
+    file = loaded()
+    assert file is not None
+    if file.sha256 != job["sha256"]:
         raise DeclaredError(f"{job['shown']} was changed while it was in use; run the command again")
 
 
@@ -101,8 +66,7 @@ def load(path: str | None, shown: str | None = None) -> None:
     Raises:
         DeclaredError: it cannot be read or run, or what it declares cannot be used.
     """
-    global _loaded
-    _loaded = None
+    keep(None)
     sys.modules.pop(MODULE, None)
     if path is None:
         return
@@ -115,9 +79,8 @@ def load(path: str | None, shown: str | None = None) -> None:
         raise DeclaredError(f"{shown} cannot be read ({error.strerror or error})") from None
     module = _run(data, path, shown)
     text = data.decode("utf-8", "replace")
-    _loaded = EventsFile(
-        shown, str(Path(path).absolute()), hashlib.sha256(data).hexdigest(), text, _events_of(module, shown)
-    )
+    file = str(Path(path).absolute())
+    keep(EventsFile(shown, file, hashlib.sha256(data).hexdigest(), text, _events_of(module, shown)))
 
 
 def _run(data: bytes, path: str, shown: str) -> ModuleType:
@@ -139,13 +102,13 @@ def _run(data: bytes, path: str, shown: str) -> ModuleType:
     return module
 
 
-def _events_of(module: ModuleType, shown: str) -> dict[str, type[Declared]]:
+def _events_of(module: ModuleType, shown: str) -> dict[str, type[FromFile]]:
     """The events that a module declares. One whose name begins with ``_`` is a base of others."""
-    found: dict[str, type[Declared]] = {}
+    found: dict[str, type[FromFile]] = {}
     for name, value in vars(module).items():
         if not inspect.isclass(value) or not issubclass(value, Declared) or value.__module__ != MODULE:
             continue
-        if name.startswith("_") or value in found.values():
+        if name.startswith("_") or value in (event.own for event in found.values()):
             continue
         why = _unusable(value)
         kind = getattr(value, "kind", None)
@@ -153,22 +116,28 @@ def _events_of(module: ModuleType, shown: str) -> dict[str, type[Declared]]:
             why = f"{found[kind].__name__} is called {kind!r} already"
         if why is not None:
             raise DeclaredError(f"{shown}, class {name}: {why}")
-        found[value.kind] = value
+        found[value.kind] = _joined(value)
     if not found:
-        raise DeclaredError(f"{shown} declares no event; it takes a subclass of staleloc.sim.parts.declared.Declared")
+        raise DeclaredError(f"{shown} declares no event; it takes a subclass of staleloc.sim.declared.Declared")
     return found
+
+
+def _joined(own: type[Declared]) -> type[FromFile]:
+    """A class of the file together with what the harness does with its events."""
+    names = {"own": own, "__module__": MODULE, "__doc__": own.__doc__, "__qualname__": own.__qualname__}
+    return type(own.__name__, (own, _HARNESS[own.level]), names)
 
 
 def _unusable(event: type[Declared]) -> str | None:
     """What is wrong with an event, or None."""
-    from .alphabet import BY_NAME
-
     kind: object = getattr(event, "kind", None)
     if not isinstance(kind, str) or not _KIND.fullmatch(kind):
         return f"kind is {kind!r}, not a name of at most 32 small letters, digits, _ and -, as in kind = 'compact'"
     if kind in BY_NAME or kind == "repack":
         return f"there is an event {kind!r} already; give it another kind"
-    for name in ("call", "apply"):
+    if event.level not in _HARNESS:
+        return f"level is {event.level!r}; it must be {' or '.join(map(repr, _HARNESS))}"
+    for name in ("call", "apply") if event.level == DeclaredCall.level else ("call",):
         if getattr(event, name) is getattr(Declared, name):
             return f"it has no {name}()"
     for name in ("__init__", "__post_init__"):
@@ -179,9 +148,15 @@ def _unusable(event: type[Declared]) -> str | None:
         return "draw() must be a @classmethod"
     if type(event.weight) is not int or not 0 < event.weight <= 1000:
         return f"weight is {event.weight!r}; it must be an integer from 1 to 1000"
-    taken = {"event", "kind", "weight"}.intersection(field.name for field in fields(event))
+    taken = {"event", "kind", "level", "weight"}.intersection(field.name for field in fields(event))
     if taken:
         return f"{min(taken)} cannot be a parameter; a line such as kind = 'compact' stands without an annotation"
+    own = {name for base in event.mro()[: event.mro().index(Declared)] for name in vars(base)}
+    own.update(field.name for field in fields(event))
+    taken = own.intersection(dir(_HARNESS[event.level])) - _OPEN
+    taken = {name for name in taken if not name.startswith("__")}
+    if taken:
+        return f"{min(taken)} means something to staleloc already; call it something else"
     try:
         needed = schema_of(event)["required"]
     except (TypeError, NameError, KeyError) as error:
@@ -191,36 +166,18 @@ def _unusable(event: type[Declared]) -> str | None:
     return None
 
 
-def said(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())[:200]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def frames_of(traceback_: TracebackType | None) -> list[tuple[str, str, int]]:
-    """File, module and line of each frame."""
-    return [
-        (frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")), line)
-        for frame, line in traceback.walk_tb(traceback_)
-    ]
-
-
-def line_in(file: str, traceback_: TracebackType | None) -> int | None:
-    """The last line of the file that was at work."""
-    return next((line for name, _, line in reversed(frames_of(traceback_)) if name == file), None)
-
-
 def another_file(tape_events: Iterable[Event], provenance: Mapping[str, object] | None) -> str | None:
     """A line for people if a tape was made with a file that had another content than the one that is loaded."""
     made_with = (provenance or {}).get("events")
-    now = events_origin(tape_events)
-    if _loaded is None or now is None or not isinstance(made_with, dict) or made_with.get("sha256") == now["sha256"]:
+    file, now = loaded(), events_origin(tape_events)
+    if file is None or now is None or not isinstance(made_with, dict) or made_with.get("sha256") == now["sha256"]:
         return None
-    return f"{_loaded.path} is not, or not any more, the file that the tape was made with"
+    return f"{file.path} is not, or not any more, the file that the tape was made with"
 
 
 def events_origin(events: Iterable[Event]) -> dict[str, str] | None:
     """For the provenance of a tape: the file that declares some of its events, by name and hash, if one does."""
-    if _loaded is None or not any(isinstance(event, Declared) for event in events):
+    file = loaded()
+    if file is None or not any(event.kind in file.events for event in events):
         return None
-    return {"file": Path(_loaded.path).name, "sha256": _loaded.sha256}
+    return {"file": Path(file.path).name, "sha256": file.sha256}

@@ -9,6 +9,7 @@ from ..core.tape import Tape
 from ..targets.base import Profile
 from .allocator.generate import generate
 from .decode_node.generate import generate_disagg
+from .engine.declared import with_declared
 from .engine.generate import Author, generate_engine
 from .graphs.generate import GraphAuthor
 from .spec_node.generate import generate_node
@@ -25,6 +26,10 @@ def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A tape for a target with these profiles, which are all of one level."""
     if profiles[0].level != "engine":
         return generate(choices, profiles)
+    return with_declared(choices, _of_requests(choices, profiles))
+
+
+def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     if any({"disagg", "spec"} & set(profile.features) for profile in profiles):
         profiles = [choices.pick(profiles)]
     if "disagg" in profiles[0].asks and len(profiles[0].asks) > 1:

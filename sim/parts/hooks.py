@@ -1,22 +1,31 @@
-"""What the functions of a file for ``--events`` are asked, and how their mistakes are told from a target's."""
+"""The functions of a file for ``--events``: how they are asked, and how their mistakes are told from a target's."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from ..core.event import Event
+from ..core.event import Event, without_one
 from ..core.schema import MAX_INTEGER, event_to_json, fits, schema_of
-from .declared import Books, Declared, Model
-from .events_file import MODULE, DeclaredError, frames_of, line_in, loaded, said
+from ..declared import Books, Cache, Declared, Model
+from ..targets.base import TargetError
 
-__all__ = ["check_drawn", "draw", "fingerprint", "guarded", "meaning", "refusal", "watched"]
+__all__ = [
+    "MODULE", "DeclaredError", "EventsFile", "FromFile", "check_drawn", "declared", "fingerprint", "guarded", "keep",
+    "line_in", "loaded", "said", "watched",
+]  # fmt: skip
+
+MODULE = "_staleloc_events"
+"""Name under which the file is imported."""
 
 PATIENCE = 10.0
 """Seconds of processor time that it may take to draw a tape, or to see whether one is legal."""
@@ -24,7 +33,53 @@ PATIENCE = 10.0
 T = TypeVar("T")
 
 
-def guarded(event: Declared | type[Declared], name: str, work: Callable[..., T], *arguments: Any) -> T:
+class DeclaredError(TargetError):
+    """The file for ``--events`` cannot be used; the message is one line that says where and why."""
+
+
+@dataclass(frozen=True)
+class EventsFile:
+    """A file that is loaded.
+
+    Attributes:
+        path: as it was given, for people.
+        file: the same, absolute.
+        sha256: of its bytes.
+        events: its events by name, in the order in which they stand in it.
+    """
+
+    path: str
+    file: str
+    sha256: str
+    text: str
+    events: dict[str, type[FromFile]]
+
+    def to_json(self) -> dict[str, str]:
+        """What another process needs to load the same."""
+        return {"file": self.file, "shown": self.path, "sha256": self.sha256}
+
+
+_loaded: EventsFile | None = None
+
+
+def loaded() -> EventsFile | None:
+    """The file of this process, if it has one."""
+    return _loaded
+
+
+def declared(level: str | None = None) -> dict[str, type[FromFile]]:
+    """The events of that file by name, of one level if it is given; none without a file."""
+    events = _loaded.events if _loaded is not None else {}
+    return {kind: event for kind, event in events.items() if level in (None, event.level)}
+
+
+def keep(file: EventsFile | None) -> None:
+    """From now on this is the file of this process."""
+    global _loaded
+    _loaded = file
+
+
+def guarded(event: FromFile | type[FromFile], name: str, work: Callable[..., T], *arguments: Any) -> T:
     """What a function of the file comes to.
 
     Raises:
@@ -47,7 +102,7 @@ def _path() -> str:
     return file.path if file is not None else MODULE
 
 
-def _mistake(event: Declared | type[Declared], name: str, what: str, line: int | None = None) -> DeclaredError:
+def _mistake(event: FromFile | type[FromFile], name: str, what: str, line: int | None = None) -> DeclaredError:
     owner = event if isinstance(event, type) else type(event)
     where = f", line {line}" if line else ""
     return DeclaredError(f"{_path()}{where}, {owner.__name__}.{name}(): {what}")
@@ -55,37 +110,93 @@ def _mistake(event: Declared | type[Declared], name: str, what: str, line: int |
 
 def _in_engine(file: str, traceback_: TracebackType | None) -> bool:
     """Whether code that the file called, and that is neither ours nor torch's, was at work."""
-    frames = frames_of(traceback_)
+    frames = _frames_of(traceback_)
     last = max((number for number, (name, _, _) in enumerate(frames) if name == file), default=-1)
-    ours = (__name__, f"{__package__}.declared")
+    ours = (__name__, Cache.__module__)
     return any(module not in ours and module.partition(".")[0] != "torch" for _, module, _ in frames[last + 1 :])
 
 
-def draw(event: type[Declared], choices: Any, ledger: Any) -> Declared | None:
-    """An event that its file draws."""
-    drawn = guarded(event, "draw", event.draw, choices, Books(ledger))
-    if drawn is None:
-        return None
-    if type(drawn) is not event:
-        raise _mistake(event, "draw", f"it returned {drawn!r}, which is neither a {event.__name__} nor None")
-    if not fits(event_to_json(drawn), schema_of(event)):
-        raise _mistake(event, "draw", f"{drawn!r} is not what its parameters are; numbers are 0 to {MAX_INTEGER}")
-    return drawn
+def said(error: BaseException) -> str:
+    """An exception in one line."""
+    text = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def refusal(event: Declared, ledger: Any) -> str | None:
-    """Why its file says that an event is not legal now, or None."""
-    legal = guarded(event, "legal", event.legal, Books(ledger))
-    if type(legal) is not bool:
-        raise _mistake(event, "legal", f"it returned {legal!r}, which is neither True nor False")
-    return None if legal else f"{type(event).__name__}.legal() says that it may not be done now"
+def _frames_of(traceback_: TracebackType | None) -> list[tuple[str, str, int]]:
+    """File, module and line of each frame."""
+    return [
+        (frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")), line)
+        for frame, line in traceback.walk_tb(traceback_)
+    ]
 
 
-def meaning(event: Declared, ledger: Any) -> Sequence[Event]:
-    """What an event means, in the words of `Model`."""
-    model = Model(ledger)
-    guarded(event, "apply", event.apply, model)
-    return model.parts
+def line_in(file: str, traceback_: TracebackType | None) -> int | None:
+    """The last line of the file that was at work."""
+    return next((line for name, _, line in reversed(_frames_of(traceback_)) if name == file), None)
+
+
+@dataclass(frozen=True)
+class FromFile(Event):
+    """An event that a file declares, as the harness sees it: what it has beside its class in the file.
+
+    Attributes:
+        own: its class in the file, of which it is a subclass.
+        level: the level of the tapes that it belongs to.
+    """
+
+    own: ClassVar[type[Declared]]
+    level: ClassVar[str]
+
+    @classmethod
+    def drawn(cls, choices: Any, books: Books) -> Self | None:
+        """An event that its file draws."""
+        drawn = guarded(cls, "draw", cls.own.draw.__func__, cls, choices, books)  # type: ignore[attr-defined]
+        if type(drawn) is cls.own:
+            drawn = cls(**drawn.arguments())
+        if drawn is None:
+            return None
+        if type(drawn) is not cls:
+            raise _mistake(cls, "draw", f"it returned {drawn!r}, which is neither a {cls.__name__} nor None")
+        if not fits(event_to_json(drawn), schema_of(cls)):
+            raise _mistake(cls, "draw", f"{drawn!r} is not what its parameters are; numbers are 0 to {MAX_INTEGER}")
+        return drawn
+
+    def refusal(self, books: Books) -> str | None:
+        """Why its file says that it is not legal now, or None."""
+        legal = guarded(self, "legal", self.own.legal, self, books)
+        if type(legal) is not bool:
+            raise _mistake(self, "legal", f"it returned {legal!r}, which is neither True nor False")
+        return None if legal else f"{type(self).__name__}.legal() says that it may not be done now"
+
+    def act(self, cache: Cache) -> None:
+        """Do it to the real cache."""
+        guarded(self, "call", self.own.call, self, cache)
+
+    def told(self, model: Model) -> list[tuple[str, dict[str, int]]]:
+        """What its file says that it means, in words of `Model`."""
+        guarded(self, "apply", self.own.apply, self, model)
+        return model.said
+
+    def lacks(self, profile: Any) -> str | None:
+        return None if profile.level == self.level else f"it is declared for tapes of the {self.level} level"
+
+    def say(self, books: Any) -> str:
+        """The first line of its docstring, and its fields."""
+        said = (inspect.getdoc(type(self)) or "").partition("\n")[0].strip().rstrip(".")
+        return ": ".join(part for part in (said if said.isprintable() else "", super().say(books)) if part)
+
+    def simpler(self) -> Iterator[Event]:
+        """Each number or list becomes less; what is too little for its file is dropped when it is repaired."""
+        values = self.arguments()
+        if all(type(values.get(name)) is int for name in ("request", "start", "stop")):
+            yield from self.shorter_spans()
+        for name, value in values.items():
+            if type(value) is int:
+                yield from self.fewer(**{name: 0})
+            elif value is True:
+                yield self.changed(**{name: False})
+            elif isinstance(value, tuple):
+                yield from (self.changed(**{name: items}) for items in without_one(value))
 
 
 @contextmanager

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...models.config import FULL, Config
 from ..core.tape import Tape
 from ..targets.base import Profile
 from .adapt import lacking
-from .allocator import events as ev
-from .allocator.contracts import violation
 from .allocator.ledger import Ledger
-from .declared import Declared
 
-__all__ = ["find_violation", "incapable", "unfit"]
-
-
-def incapable(event: ev.Event, profile: Profile) -> str | None:
-    """Why a target with this profile cannot execute the event, or None. Whoever declares one says that it can."""
-    if isinstance(event, Declared):
-        return None
-    if event.kind not in profile.events:
-        return profile.missing.get(event.kind, f"this target has no {event.kind}")
-    handed_over = profile.precomputed or profile.per_forward
-    if isinstance(event, ev.BeginForward) and event.precomputed and not handed_over:
-        return "this target takes no translation made up front (set_swa_loc)"
-    return None
+__all__ = ["find_violation", "unfit"]
 
 
 def unfit(config: Config, profile: Profile) -> str | None:
@@ -67,8 +53,8 @@ def _unfit_host(config: Config, profile: Profile) -> str | None:
 def _first_incapable(tape: Tape, profile: Profile) -> tuple[Profile, None] | tuple[None, str]:
     """The same for the engine level, where an event that does not apply is skipped."""
     for number, event in enumerate(tape.events, 1):
-        if event.kind not in profile.events:
-            why = profile.missing.get(event.kind, "this target has no such event at this level")
+        why = event.lacks(profile)
+        if why is not None:
             return None, f"event {number} ({event.kind}) cannot be played: {why}"
     return profile, None
 
@@ -94,8 +80,9 @@ def find_violation(
     if profile.level == "engine":
         return _first_incapable(tape, profile)
     ledger = Ledger(tape.config, profile.per_forward)
-    for number, event in enumerate(tape.events, 1):
-        reason = incapable(event, profile) or violation(ledger, event)
+    events: Sequence[Any] = tape.events
+    for number, event in enumerate(events, 1):
+        reason = event.lacks(profile) or event.violation(ledger)
         if reason is not None:
             return None, f"event {number} ({event.kind}) cannot be played: {reason}"
         ledger.apply(event)

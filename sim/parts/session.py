@@ -15,6 +15,7 @@ from .check import Check
 from .crash import crash
 from .engine.scene import scene
 from .engine.step import EngineStep
+from .hooks import declared
 from .part import Part
 
 __all__ = ["Session"]
@@ -35,7 +36,8 @@ class Session:
         target.build(config)
         self.world: EngineWorld = _own(parts, "world", _plain_world)(config, target)
         self.checks = tuple(sorted({check for part in parts for check in part.checks}, key=lambda it: it.order))
-        self.events = {event.kind: event for part in parts for event in part.events}
+        self.events: dict[str, Any] = {event.kind: event for part in parts for event in part.events}
+        self.events |= declared("engine")
         self._step = _own(parts, "step", EngineStep)
         self._observers = [make(self.world) for part in parts for make in part.observers]
 

@@ -28,9 +28,9 @@ from ..core.tape import Tape
 from ..core.verdict import Verdict
 from ..parts.adapt import profile_of
 from ..parts.drive import play_tape
-from ..parts.events_file import declared, read
+from ..parts.events_file import read
 from ..parts.generate import generate_tape
-from ..parts.hooks import fingerprint, watched
+from ..parts.hooks import declared, fingerprint, watched
 from ..parts.legality import find_violation
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Target, TargetError

@@ -20,7 +20,7 @@ from ..parts.legality import unfit
 from ..targets.base import Profile, TargetError
 from .repair import repair
 from .reshape import joined, merged, renumbered, requests_of, scaled, shortened
-from .simplify import cost, simpler_configs, simpler_events
+from .simplify import cost, simpler_configs
 
 __all__ = ["MAX_CANDIDATES", "Effect", "Judge", "Shrunk", "shrink"]
 
@@ -167,7 +167,7 @@ class _Shrinker:
             for tokens in (longest, 2 * size, size):
                 yield replace(tape, events=shortened(tape.events, request, tokens))
         for i, event in enumerate(tape.events):
-            for simpler in simpler_events(event):
+            for simpler in event.simpler():
                 yield replace(tape, events=(*tape.events[:i], simpler, *tape.events[i + 1 :]))
 
     def _change_two(self) -> bool:

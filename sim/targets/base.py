@@ -228,9 +228,9 @@ class Target(Protocol):
     def move(self, targets: list[int], sources: list[int]) -> None:
         """Move KV from sources to targets, in both pools."""
 
-    def declared(self, kind: str, call: Callable[[Any, Any], None]) -> None:
-        """Hand the allocator and the pool themselves to `call`: an event of this kind, which a file of the user's
-        declares (`staleloc.sim.parts.declared`)."""
+    def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
+        """Hand the allocator, the pool and None (the tree, at the engine level) themselves to `call`: an event of
+        this kind, which a file of the user's declares (`staleloc.sim.declared`)."""
 
     def raw_mapping(self) -> list[int]:
         """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""

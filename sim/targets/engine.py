@@ -8,9 +8,9 @@ afterwards and judge it by what every slot must hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...models.config import Config
 from .base import FreeSlots, Profile, Rows
@@ -171,6 +171,9 @@ class EngineTarget(Protocol):
 
     def flush(self) -> None:
         """Reset the tree and the pools; no request is running."""
+
+    def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
+        """Hand the allocator, the pool and the prefix tree themselves to `call`; see `Target.declared`."""
 
     def raw_tree(self) -> list[NodeView]:
         """All nodes but the root, parents before children."""

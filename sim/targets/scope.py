@@ -18,7 +18,8 @@ class Scope:
 
     Attributes:
         level: see `Config.level`.
-        features: what is asked for, see `Profile.asks`. Each tape has at least one of them, if there are any, and no other.
+        features: what is asked for, see `Profile.asks`. Each tape has at least one of them, if there are any, and no
+            other.
         together: each tape has all of them.
     """
 

@@ -15,7 +15,7 @@ from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.repair import repair
 from staleloc.sim.tapes.reshape import joined, merged, requests_of, scaled, shortened
-from staleloc.sim.tapes.simplify import simpler_configs, simpler_events
+from staleloc.sim.tapes.simplify import simpler_configs
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin import BuiltinTarget
 
@@ -58,7 +58,7 @@ def test_any_order_of_events_leaves_a_legal_tape(tape: Tape, random: object) -> 
 def test_every_simpler_event_leaves_a_legal_tape(tape: Tape, choice: int) -> None:
     """One event is replaced by each of its simpler versions."""
     index = choice % len(tape.events)
-    for simpler in simpler_events(tape.events[index]):
+    for simpler in tape.events[index].simpler():
         events = (*tape.events[:index], simpler, *tape.events[index + 1 :])
         repaired(tape.config, events, PROFILES[tape.config.pool])
 

@@ -85,10 +85,10 @@ def test_without_the_file_it_is_found_and_not_reached(
 
 def events_of(path: Path) -> list[str]:
     """The kinds of a tape's events, read with the example's file."""
-    from staleloc.sim.parts import events_file as declaring
+    from staleloc.sim.parts import events_file
 
-    declaring.load(EVENTS)
+    events_file.load(EVENTS)
     try:
         return [event.kind for event in load(path).events]
     finally:
-        declaring.load(None)
+        events_file.load(None)

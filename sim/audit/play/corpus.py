@@ -19,9 +19,8 @@ from ...core.tape import Tape
 from ...core.verdict import Verdict
 from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
-from ...parts.events_file import declared
 from ...parts.generate import generate_tape
-from ...parts.hooks import check_drawn, fingerprint, watched
+from ...parts.hooks import check_drawn, declared, fingerprint, watched
 from ...parts.legality import find_violation
 from ...run.player import adapt
 from ...tapes.codec import loads

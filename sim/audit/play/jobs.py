@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ...parts.events_file import DeclaredError, handed_on, loaded, read
+from ...parts.events_file import handed_on, read
+from ...parts.hooks import DeclaredError, loaded
 from ...run.process import ChildProcess, WorkerDied, WorkerHung
 from ...run.protocol import worker_streams
 from ...targets.base import TargetError

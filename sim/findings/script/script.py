@@ -6,8 +6,7 @@ import re
 import textwrap
 
 from ....models.config import LEVELS
-from ...parts.declared import Declared
-from ...parts.events_file import loaded
+from ...parts.hooks import loaded
 from ...targets.family import ScriptTarget
 from ...targets.mutants import MUTANTS
 from ...targets.registry import parse
@@ -28,7 +27,7 @@ from .verdict import last_step
 
 __all__ = ["script"]
 
-OWN, DECLARES = "staleloc.own", "staleloc.sim.parts.declared"
+OWN, DECLARES = "staleloc.own", "staleloc.sim.declared"
 """Names of a file with events of the user's own, inside a script, and of what it is made of."""
 
 _NODE = re.compile(r"\bnode \d+\b")
@@ -112,7 +111,9 @@ def _engine(finding: Finding, target: ScriptTarget) -> tuple[str, tuple[str, ...
 
 def _allocator(finding: Finding, target: ScriptTarget) -> tuple[str, tuple[str, ...]]:
     """For the allocator level: calls are written out, and of our modules only what they need comes along."""
-    file = loaded() if any(isinstance(event, Declared) for event in finding.tape.events) else None
+    file = loaded()
+    if file is not None and not any(event.kind in file.events for event in finding.tape.events):
+        file = None
     own = {} if file is None else {OWN: file.text}
     declares = () if file is None else (DECLARES,)
     if target.theirs is not None:
@@ -186,7 +187,7 @@ def _locals(body: Lines, dialect: Dialect, tensors: bool, layers: tuple[str, ...
             text = "\n".join([*lines, text])
     books = [line for name, line in _NAMES.items() if _names(name, text)]
     if _names("own", text):
-        functions = ["from embedded import own", "from embedded.sim.parts.declared import Cache", "", *functions]
+        functions = ["from embedded import own", "from embedded.sim.declared import Cache", "", *functions]
     if _names("memory", text):
         books.insert(0, f"layers = {layers!r}")
     return [*(_TENSORS if tensors else []), *functions, *books]

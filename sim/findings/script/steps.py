@@ -13,8 +13,7 @@ from ....models.config import SWA
 from ...core.divergence import Divergence
 from ...core.tape import Tape
 from ...parts.allocator import events as ev
-from ...parts.declared import Declared, Repack
-from ...parts.hooks import meaning
+from ...parts.allocator.declared import DeclaredCall, Repack
 from .dialect import Dialect, Lines
 from .expressions import Expressions, Span
 
@@ -44,17 +43,17 @@ class Steps(Expressions):
 
     def write(self, event: ev.Event) -> tuple[Lines, Lines]:
         """The lines of an event: calls of the engine, and what to enter in the books afterwards."""
-        if isinstance(event, Declared):
+        if isinstance(event, DeclaredCall):
             return self._of_file(event)
         lines = _LINES[type(event)](self, event)
         self.ledger.apply(event)
         return lines
 
-    def _of_file(self, event: Declared) -> tuple[Lines, Lines]:
+    def _of_file(self, event: DeclaredCall) -> tuple[Lines, Lines]:
         """What an event of somebody's file means is written in the books, one part after the other."""
         calls, books = self.dialect.declared(event.kind, f"own.{event!r}"), []
         self.grants = []
-        for part in meaning(event, self.ledger):
+        for part in event.meaning(self.ledger):
             if isinstance(part, Repack):
                 books += self._repack()
             elif isinstance(part, ev.SetMapping | ev.RegisterMapping):

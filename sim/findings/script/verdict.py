@@ -7,7 +7,7 @@ import re
 from ....models.config import SWA
 from ...core.divergence import Divergence
 from ...parts.allocator import events as ev
-from ...parts.declared import Declared
+from ...parts.allocator.declared import DeclaredCall
 from .dialect import Lines
 from .steps import Steps
 
@@ -79,7 +79,7 @@ def _grants(steps: Steps, event: ev.Event, books: Lines) -> Lines:
     """Slots handed out, judged before they are entered in the books."""
     config = steps.config
     lines = ['what = "slots that were not free, not in the pool or not at their place in a page"', "expected = []"]
-    if isinstance(event, Declared) and not steps.grants:
+    if isinstance(event, DeclaredCall) and not steps.grants:
         now = "[table()[loc] if slot else 0 for loc, slot in zip(full[request], swa[request])]"
         grants = f"[(request, 0, {now}) for request in full]"
         return [*lines, f"actual = wrong_grants({{}}, {grants}, {config.page_size}, {config.swa_pages})"]
@@ -134,7 +134,7 @@ def _unmapped(steps: Steps, event: ev.Event) -> Lines:
     ]
     tail = f"[-{event.tail}:]" if isinstance(event, ev.AllocExtendSwaTail) else ""
     source = f"new{tail}" if isinstance(event, _ALLOCATIONS) else "[]"
-    if isinstance(event, Declared):
+    if isinstance(event, DeclaredCall):
         source = "[loc for request in full for loc, slot in zip(full[request], swa[request]) if slot]"
     return [
         *lines,

@@ -1,17 +1,45 @@
-"""Parts of which random events are made: counts, requests, spans and pages that suit what a scheduler knows."""
+"""What random events are made of: counts, requests, spans and pages that suit what a scheduler knows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ...core.choices import Choices
 from .ledger import Ledger
-from .swarm import Habits
 
-__all__ = ["Parts"]
+__all__ = ["Draws", "Habits"]
 
 
-class Parts:
+@dataclass(frozen=True)
+class Habits:
+    """How one tape behaves.
+
+    Attributes:
+        length: events at most.
+        events: events in the swarm, in the order of the alphabet; then those of a file.
+        weights: weight of each.
+        requests: number of requests in play.
+        unit: token count that most allocations and spans have.
+        storages: where batches' locs may live.
+        partial: percentage of window evictions that name a part of a page.
+        idle_ends: free groups are also ended when none is open.
+        precomputed: percentage of forwards that come with a translation made up front.
+    """
+
+    length: int
+    events: tuple[Any, ...]
+    weights: tuple[int, ...]
+    requests: int
+    unit: int
+    storages: tuple[str, ...]
+    partial: int
+    idle_ends: bool
+    precomputed: int
+
+
+class Draws:
     """Draws from a tape's habits and the ledger as it is."""
 
     def __init__(self, choices: Choices, ledger: Ledger, habits: Habits) -> None:

@@ -9,6 +9,9 @@ follows means anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ....models.world import World
 from ...core.divergence import Divergence
 from ...core.tape import Tape
@@ -16,18 +19,13 @@ from ...core.timeouts import PASSED_ON, Stuck, hang, patience
 from ...core.verdict import Verdict
 from ...targets.base import Profile, Target
 from ..crash import crash
-from ..declared import Declared
-from . import events as ev
 from .checks import EARLY, LATE, Check, Step
 from .checks.contents import sweep
+from .event import AllocatorEvent
+from .forwards import EndForward
 from .ledger import Ledger
-from .perform import adopt, call
 
 __all__ = ["drive"]
-
-_LEAVE_FREE_LISTS_ALONE = frozenset(
-    {ev.BeginForward, ev.WriteKv, ev.ReadKv, ev.Translate, ev.EndForward, ev.CpuCopy, ev.LoadCpuCopy, ev.Move}
-)
 
 
 def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
@@ -38,13 +36,14 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
     """
     world = World(tape.config, profile.restores_mapping)
     target.build(tape.config)
-    asked = any(isinstance(event, Declared) for event in tape.events)
+    events: Sequence[Any] = tape.events
+    asked = any(event.reads_books for event in events)
     ledger = Ledger(tape.config, profile.per_forward) if asked else None
     divergence = None
     index = -1
     try:
         with patience(world, tape.config):
-            for index, event in enumerate(tape.events):
+            for index, event in enumerate(events):
                 world.now = index
                 divergence = _play(Step(index, event, world, target, ledger=ledger))
                 if divergence is not None:
@@ -52,9 +51,9 @@ def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
                 if ledger is not None:
                     ledger.apply(event)
             else:
-                divergence = _last_look(Step(index, ev.EndForward(), world, target)) if tape.events else None
+                divergence = _last_look(Step(index, EndForward(), world, target)) if events else None
     except Stuck:
-        divergence = hang(index, tape.events[index])
+        divergence = hang(index, events[index])
     world.seen["cache_hit"] += target.cache_hits()
     return Verdict(divergence, index + 1, +world.seen)
 
@@ -70,16 +69,17 @@ def _play(step: Step) -> Divergence | None:
 
 def _compare(step: Step) -> Divergence | None:
     world = step.world
-    call(step)
+    event: AllocatorEvent = step.event
+    event.perform(step)
     if not step.mapping:
         step.mapping = step.target.raw_mapping()
-    if type(step.event) not in _LEAVE_FREE_LISTS_ALONE:
+    if not event.keeps_free_lists:
         step.free = step.target.raw_free()
     if step.grants or step.miscount:
         divergence = _ask(EARLY, step)
         if divergence is not None:
             return divergence
-    adopt(step)
+    event.adopt(step)
     if world.group_open and step.free is not None:
         world.full.settle(step.free.full)
         world.swa.settle(step.free.swa)

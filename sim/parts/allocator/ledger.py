@@ -6,15 +6,21 @@ Contracts are judged on it, so a tape can be generated, repaired and checked wit
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ....models.config import Config
-from ..declared import Declared, Repack
-from ..hooks import meaning
-from . import events as ev
+from ...core.event import Span
 
 __all__ = ["Ledger", "OpenForward", "RequestState"]
+
+
+class Entered(Protocol):
+    """An event that can be entered in the books."""
+
+    def enter(self, ledger: Ledger) -> None:
+        """Change the books as the event does."""
 
 
 @dataclass
@@ -36,7 +42,7 @@ class OpenForward:
         broken: a request of the batch lost tokens since; nothing can be written or read any more.
     """
 
-    spans: tuple[ev.Span, ...]
+    spans: tuple[Span, ...]
     frozen: bool
     next_layer: int = 0
     broken: bool = False
@@ -85,6 +91,11 @@ class Ledger:
         length = self.length(request)
         return self.config.pages(length + count) - self.config.pages(length)
 
+    def needed(self, items: Iterable[tuple[int, int]], tail: int | None = None) -> tuple[int, int]:
+        """Full and SWA pages that appending to requests takes; see `extend`."""
+        full = sum(self.new_pages(request, count) for request, count in items)
+        return full, full if tail is None else self.config.pages(tail)
+
     def page_range(self, start: int, stop: int) -> range:
         """Page numbers, within a request, that a span touches."""
         return range(start // self.config.page_size, self.config.pages(stop))
@@ -99,20 +110,16 @@ class Ledger:
         state = self.requests.get(request)
         return state is None or state.length % self.config.page_size == 0 or state.swa[-1]
 
-    # Events
+    # Entering
 
-    def apply(self, event: ev.Event) -> None:
+    def apply(self, event: Entered) -> None:
         """Enter a legal event."""
-        if isinstance(event, Declared):
-            for part in meaning(event, self):
-                self.apply(part)
-        else:
-            _APPLY[type(event)](self, event)
+        event.enter(self)
 
-    def _extend(self, items: Iterable[tuple[int, int]], tail: int | None = None) -> None:
+    def extend(self, items: Iterable[tuple[int, int]], tail: int | None = None) -> None:
+        """Requests get more tokens, with SWA slots for the last `tail` only; nothing happens if they do not fit."""
         items = list(items)
-        full = sum(self.new_pages(request, count) for request, count in items)
-        swa = full if tail is None else self.config.pages(tail)
+        full, swa = self.needed(items, tail)
         if full > self.free_full or swa > self.free_swa:
             return
         self.free_full -= full
@@ -124,23 +131,8 @@ class Ledger:
             state.swa += [False] * (fresh - with_swa) + [True] * with_swa
             state.length += count
 
-    def _free(self, event: ev.Free) -> None:
-        state = self.requests[event.request]
-        if self.forward is not None and self.forward.touches(event.request, event.start, state.length):
-            self.forward.broken = True
-        first = event.start // self.config.page_size
-        self._give_back(len(state.swa) - first, sum(state.swa[first:]))
-        del state.swa[first:]
-        state.length = event.start
-
-    def _free_swa(self, event: ev.FreeSwa) -> None:
-        state = self.requests[event.request]
-        pages = self.page_range(event.start, event.stop)
-        self._give_back(0, sum(state.swa[page] for page in pages))
-        for page in pages:
-            state.swa[page] = False
-
-    def _give_back(self, full: int, swa: int) -> None:
+    def give_back(self, full: int, swa: int) -> None:
+        """Pages are free, or will be at the end of the open group."""
         if self.group_open:
             self.pending_full += full
             self.pending_swa += swa
@@ -148,76 +140,28 @@ class Ledger:
             self.free_full += full
             self.free_swa += swa
 
-    def _set_mapping(self, event: ev.SetMapping) -> None:
-        state = self.requests[event.request]
-        for page in self.page_range(event.start, event.stop):
-            state.swa[page] = True
-            self.free_swa -= 1
-
-    def _end_group(self) -> None:
+    def end_group(self) -> None:
+        """What waits in the group is free."""
         self.group_open = False
         self.free_full += self.pending_full
         self.free_swa += self.pending_swa
         self.pending_full = self.pending_swa = 0
 
-    def _backup(self) -> None:
+    def backup(self) -> None:
+        """Requests and free pages are saved."""
         self.saved = (copy.deepcopy(self.requests), self.free_full, self.free_swa)
 
-    def _restore(self) -> None:
+    def restore(self) -> None:
+        """Requests and free pages are what was saved."""
         assert self.saved is not None
         self.requests, self.free_full, self.free_swa = self.saved
         self.saved = None
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Every request is gone."""
         self.requests = {}
         self.free_full, self.free_swa = self.config.full_pages, self.config.swa_pages
         self.pending_full = self.pending_swa = 0
         self.group_open = False
         if self.forward is not None:
             self.forward.broken = True
-
-    def _begin_forward(self, event: ev.BeginForward) -> None:
-        self.forward = OpenForward(event.spans, self.per_forward or event.precomputed)
-
-    def _write(self) -> None:
-        assert self.forward is not None
-        self.forward.next_layer += 1
-
-    def _begin_group(self) -> None:
-        self.group_open = True
-
-    def _end_forward(self) -> None:
-        self.forward = None
-
-    def _cpu_copy(self, event: ev.CpuCopy) -> None:
-        self.copies[event.copy] = event.stop - event.start
-
-
-def _nothing(ledger: Ledger, event: ev.Event) -> None:
-    """An event after which the books are the same."""
-
-
-_APPLY: dict[type[ev.Event], Callable[..., None]] = {
-    ev.Alloc: lambda ledger, event: ledger._extend([(event.request, event.count)]),
-    ev.AllocExtend: lambda ledger, event: ledger._extend(event.items),
-    ev.AllocDecode: lambda ledger, event: ledger._extend((request, 1) for request in event.requests),
-    ev.AllocExtendSwaTail: lambda ledger, event: ledger._extend([(event.request, event.count)], event.tail),
-    ev.Free: Ledger._free,
-    ev.FreeSwa: Ledger._free_swa,
-    ev.FreeGroupBegin: lambda ledger, event: ledger._begin_group(),
-    ev.FreeGroupEnd: lambda ledger, event: ledger._end_group(),
-    ev.SetMapping: Ledger._set_mapping,
-    ev.RegisterMapping: _nothing,
-    ev.Backup: lambda ledger, event: ledger._backup(),
-    ev.Restore: lambda ledger, event: ledger._restore(),
-    ev.Clear: lambda ledger, event: ledger._clear(),
-    ev.BeginForward: Ledger._begin_forward,
-    ev.WriteKv: lambda ledger, event: ledger._write(),
-    ev.ReadKv: _nothing,
-    ev.Translate: _nothing,
-    ev.EndForward: lambda ledger, event: ledger._end_forward(),
-    ev.CpuCopy: Ledger._cpu_copy,
-    ev.LoadCpuCopy: _nothing,
-    ev.Move: _nothing,
-    Repack: _nothing,
-}

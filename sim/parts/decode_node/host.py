@@ -18,5 +18,6 @@ NODE_HOST = Part(
     "host tier of a decode node",
     holds=lambda features, host: host and "disagg" in features,
     situations={name: ENGINE_SITUATIONS[name] for name in _HOSTED},
+    reachable=lambda situation, profile: situation != "forward_over_flight" or "spec" not in profile.features,
     observers=(Noticer,),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ....models.config import FULL, SWA, Config
 from ..base import FreeSlots, Profile, Rows, TargetError
@@ -14,7 +16,9 @@ from .hicache import HostTier
 from .host_pool import HostPool
 from .insertion import Insertion
 from .load_back import LoadBack
+from .pools import KvPool
 from .requests import Request, RequestTable
+from .swa import SwaAllocator
 from .target import BuiltinTarget
 from .transfers import TransferQueue
 from .tree import PrefixTree
@@ -70,7 +74,8 @@ class EngineState(BuiltinTarget):
     def build(self, config: Config) -> None:
         """See `Target.build` and `EngineTarget.build`: `config.level` says which it will be driven as."""
         super().build(config)
-        if config.level != ENGINE.level:
+        self._has_tree = config.level == ENGINE.level
+        if not self._has_tree:
             return
         if not any(
             (it.level, it.pool, it.features) == (config.level, config.pool, config.features)
@@ -114,6 +119,10 @@ class EngineState(BuiltinTarget):
     def raw_host_contents(self, layer: int) -> Rows:
         """See `EngineTarget.raw_host_contents`."""
         return decode(*self._host.layer_buffers(layer))
+
+    def declared(self, kind: str, call: Callable[[SwaAllocator, KvPool, Any], None]) -> None:
+        """See `EngineTarget.declared`."""
+        call(self._allocator, self._pool, self._tree if self._has_tree else None)
 
     def in_flight(self) -> list[Copying]:
         """See `EngineTarget.in_flight`. Nodes go on owning these slots."""

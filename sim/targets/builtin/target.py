@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -173,9 +174,9 @@ class BuiltinTarget:
         index = (torch.tensor(locs, dtype=torch.int64) for locs in (targets, sources))
         self._hybrid().move_kv_cache(*index)
 
-    def declared(self, kind: str, call: Callable[[SwaAllocator, KvPool], None]) -> None:
+    def declared(self, kind: str, call: Callable[[SwaAllocator, KvPool, Any], None]) -> None:
         """See `Target.declared`."""
-        call(self._allocator, self._pool)
+        call(self._allocator, self._pool, None)
 
     def raw_mapping(self) -> list[int]:
         """See `Target.raw_mapping`; the table that translations read."""

@@ -29,10 +29,12 @@ class AllocatorDriver:
     Attributes:
         allocator: the release's ``SWATokenToKVPoolAllocator``.
         kv: the release's pool behind it.
+        tree: the release's prefix tree at the engine level; else None.
     """
 
     allocator: Any
     kv: Any
+    tree: Any = None
 
     def attach(self, allocator: Any, kv: Any, arena: Arena) -> None:
         """Drive this allocator and pool from now on, with tensors of this arena."""
@@ -130,9 +132,9 @@ class AllocatorDriver:
         """See `Target.clear`."""
         self.allocator.clear()
 
-    def declared(self, kind: str, call: Callable[[Any, Any], None]) -> None:
+    def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
         """See `Target.declared`."""
-        call(self.allocator, self.kv)
+        call(self.allocator, self.kv, self.tree)
 
     def raw_mapping(self) -> list[int]:
         """See `Target.raw_mapping`; the tensor translations read."""

@@ -14,11 +14,12 @@ from ..speculative import SPEC_CALLS
 from ..tags import DTYPES
 from . import dsv4
 from .engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
+from .exclusions import excluded, pairs_tree_with_drafts
 from .unpack import CORE_FOLDER
 
 __all__ = [
     "decode_profile", "dsv4_profile", "engine_profile", "has_cached_loc", "hybrid_profile", "legacy_profile",
-    "spec_profile",
+    "spec_node_profile", "spec_profile",
 ]  # fmt: skip
 
 _NO_METHOD = {
@@ -175,6 +176,34 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
         missing=missing,
         unreachable=unreachable,
         host=False,
+        excluded=excluded(root),
+    )
+
+
+def spec_node_profile(decode: Profile, spec: Profile, root: Path) -> Profile:
+    """The profile of speculative decode on a decode node.
+
+    Args:
+        decode: the profile of a decode node.
+        spec: the profile of speculative decode.
+        root: the folder that contains the ``sglang`` package.
+    """
+    missing = {**decode.missing, "evict_window": spec.missing["evict_window"]}
+    refused = ("disagg", "dflash") in decode.excluded
+    tree = decode.decode_tree and pairs_tree_with_drafts(root)
+    if decode.decode_tree and not tree:
+        missing["evict"] = decode.excluded["disagg", "tree", "spec"]
+    return replace(
+        spec,
+        features=("disagg", "spec"),
+        decode_tree=tree,
+        events=(decode.events | {*SPEC_CALLS}) - {"decode", "draft_slots"} - missing.keys(),
+        missing=missing,
+        unreachable=decode.unreachable if tree else {"aborted_prebuilt": decode.unreachable["aborted_prebuilt"]},
+        host=False,
+        spec_versions=tuple(version for version in spec.spec_versions if version != "dflash" or not refused),
+        spec_treeless=("dflash",) if ("disagg", "tree", "dflash") in decode.excluded else (),
+        excluded=decode.excluded,
     )
 
 

@@ -19,13 +19,13 @@ from .engine_settings import SETTINGS
 from .hybrid import HybridPool
 from .spec_release import SpecRelease
 
-__all__ = ["SpecDriver"]
+__all__ = ["VOCABULARY", "Progress", "SpecDriver"]
 
-_VOCABULARY = 1 << 31
+VOCABULARY = 1 << 31
 
 
 @dataclass
-class _Progress:
+class Progress:
     """How far a request is.
 
     Attributes:
@@ -58,10 +58,14 @@ class SpecDriver(EngineDriver):
         """
         spec.check(config)
         self.attach_engine(*parts)
+        self.attach_draft(spec, draft_pool, config, self._tokens)
+
+    def attach_draft(self, spec: SpecRelease, draft_pool: HybridPool, config: Config, allocator: Any) -> None:
+        """Give what is being built a draft model's pool; see `attach_spec`."""
         SETTINGS.speculate(config)
         self._spec, self._rules, self._draft_pool = spec, spec.rules(config), draft_pool
-        draft_pool.build(config).register_mapping(self._tokens.full_to_swa_index_mapping)
-        self._progress: dict[int, _Progress] = {}
+        draft_pool.build(config).register_mapping(allocator.full_to_swa_index_mapping)
+        self._progress: dict[int, Progress] = {}
         self._nodes: Any = None
 
     def attach_engine(self, *parts: Any) -> None:
@@ -88,8 +92,8 @@ class SpecDriver(EngineDriver):
         """See `EngineTarget.admit`."""
         admission = super().admit(request, tokens)
         if admission is not None and self._spec is not None:
-            self._progress[request] = _Progress(admission.cached)
-            self.requests[request].vocab_size = _VOCABULARY
+            self._progress[request] = Progress(admission.cached)
+            self.requests[request].vocab_size = VOCABULARY
         return admission
 
     def prefill(self, request: int, count: int) -> list[int] | None:
@@ -259,8 +263,8 @@ class SpecDriver(EngineDriver):
         """
         if self._spec is None:
             return
-        progress, entry = self._progress.pop(request), self.requests[request]
-        if progress.claimed:
+        progress, entry = self._progress.pop(request, None), self.requests[request]
+        if progress is not None and progress.claimed:
             hold(entry, "kv_committed_len", held(entry, "kv_committed_len") - progress.claimed)
 
     def raw_requests(self) -> dict[int, RequestView]:
@@ -274,7 +278,8 @@ class SpecDriver(EngineDriver):
         entry = self.requests[request]
         if not self._has_row(entry):
             return len(view.row)
-        return int(held(entry, "kv_committed_len")) - self._progress[request].claimed
+        claimed = self._progress[request].claimed if request in self._progress else 0
+        return int(held(entry, "kv_committed_len")) - claimed
 
     def raw_draft_contents(self, layer: int) -> Rows:
         """See `SpeculativeTarget.raw_draft_contents`."""

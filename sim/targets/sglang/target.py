@@ -13,7 +13,6 @@ from ..arena import Arena
 from ..base import Batch, Profile, Rows, TargetError
 from . import capability, drift, leaves
 from .allocator import AllocatorDriver
-from .disagg import DisaggDriver
 from .dsv4 import Dsv4Pool
 from .engine_parts import EngineParts
 from .environment import ENVIRONMENT
@@ -23,7 +22,7 @@ from .leaves import Leaf
 from .refusal import explain
 from .seal import Transform, seal
 from .sources import Release
-from .speculative import SpecDriver
+from .spec_node import SpecNodeDriver
 
 __all__ = ["SglangTarget", "load"]
 
@@ -31,7 +30,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver, SpecDriver, DisaggDriver):
+class SglangTarget(AllocatorDriver, SpecNodeDriver):
     """See `Target`.
 
     Attributes:
@@ -98,6 +97,7 @@ class SglangTarget(AllocatorDriver, SpecDriver, DisaggDriver):
         self.attach(allocator, kv, self._arena)
         self._copies: dict[int, Any] = {}
         self._loc = torch.empty(0, dtype=torch.int64)
+        self.tree = None
         if config.level == "engine":
             self._build_engine(config, kv, allocator)
 
@@ -105,6 +105,9 @@ class SglangTarget(AllocatorDriver, SpecDriver, DisaggDriver):
         parts, pool = self._engine, self._pool
         if parts is None or not isinstance(pool, HybridPool):
             raise TargetError(f"{self.name} cannot be driven at the engine level with this pool")
+        if {"disagg", "spec"} <= set(config.features):
+            self.attach_spec_node(parts.decode, parts.spec, pool.another(), config, pool, kv, allocator)
+            return
         if "disagg" in config.features:
             self.without_spec()
             self.attach_node(parts.decode, config, pool, kv, allocator)
@@ -230,8 +233,9 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         legacy = capability.legacy_profile(engine, release.root)
         decode = capability.decode_profile(engine, release.root)
         spec = capability.spec_profile(engine, release.root)
+        both = capability.spec_node_profile(decode, spec, release.root) if decode and spec else None
         parts = EngineParts(release.name, engine.host, decode is not None, spec is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec) if it is not None), parts)
+        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec, both) if it is not None), parts)
     return target

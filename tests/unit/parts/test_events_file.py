@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -16,29 +17,28 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.schema import event_to_json, fits, schema_of
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.core.verdict import Verdict
+from staleloc.sim.declared import Books
 from staleloc.sim.findings.describe import steps
 from staleloc.sim.findings.finding import Finding, Origin
-from staleloc.sim.parts import events_file as declaring
+from staleloc.sim.parts import events_file
 from staleloc.sim.parts import hooks as guarding
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.contracts import violation
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger
-from staleloc.sim.parts.events_file import DeclaredError, load, read
-from staleloc.sim.parts.hooks import check_drawn, draw, fingerprint, watched
+from staleloc.sim.parts.events_file import load, read
+from staleloc.sim.parts.hooks import DeclaredError, check_drawn, fingerprint, watched
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import TapeError, dumps, loads, to_json
 from staleloc.sim.tapes.repair import repair
 from staleloc.sim.tapes.reshape import joined, merged, renumbered, scaled, shortened
 from staleloc.sim.tapes.schema import tape_schema
 from staleloc.sim.tapes.shrink import shrink
-from staleloc.sim.tapes.simplify import simpler_events
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 
 Load = Callable[[str], Path]
 
-HEAD = "from staleloc.sim.parts.declared import Declared\n"
+HEAD = "from staleloc.sim.declared import Declared\n"
 
 COMPACT = """
 class Compact(Declared):
@@ -109,9 +109,9 @@ def play(*events: ev.Event) -> Verdict:
     return drive(Tape(CONFIG, events), BuiltinTarget(), PROFILE)
 
 
-def own(**values: int) -> ev.Event:
+def own(**values: int) -> Any:
     """An event of the one class that is loaded."""
-    (event,) = declaring.declared().values()
+    (event,) = guarding.declared().values()
     return event(**values)
 
 
@@ -119,7 +119,7 @@ def own(**values: int) -> ev.Event:
     ("text", "told"),
     [
         ("def f(:", "mine.py, line 2: invalid syntax; it is no Python"),
-        ("x = 1", "mine.py declares no event; it takes a subclass of staleloc.sim.parts.declared.Declared"),
+        ("x = 1", "mine.py declares no event; it takes a subclass of staleloc.sim.declared.Declared"),
         ("\n1 / 0", "mine.py, line 3: ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "mine.py, line 2: SystemExit: 3"),
         ("import no_such_module", "mine.py, line 2: ModuleNotFoundError: No module named 'no_such_module'"),
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_used_is_told_in_one_line(declare: Load, text: str
         declare(text)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
-    assert declaring.declared() == {}
+    assert guarding.declared() == {}
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_bases_and_imported_classes_are_no_events(declare: Load) -> None:
         COMPACT.replace("Compact", "_Base")
         + "\nclass A(_Base):\n    kind = 'a'\nclass B(_Base):\n    kind = 'b'\nC = B"
     )
-    assert list(declaring.declared()) == ["a", "b"]
+    assert list(guarding.declared()) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -192,12 +192,12 @@ def test_bases_and_imported_classes_are_no_events(declare: Load) -> None:
 def test_a_mistake_in_a_function_is_told_in_one_line(declare: Load, method: str, told: str) -> None:
     """With the line and the function; it is no divergence of the target."""
     declare(with_(method))
-    (event,) = declaring.declared().values()
+    (event,) = guarding.declared().values()
 
     def use() -> None:
-        drawn = draw(event, seeded(0, 0), Ledger(CONFIG))
+        drawn = event.drawn(seeded(0, 0), Books(Ledger(CONFIG)))
         assert drawn is not None
-        assert violation(Ledger(CONFIG), drawn) is None
+        assert drawn.violation(Ledger(CONFIG)) is None
         play(drawn)
 
     with pytest.raises(DeclaredError) as error:
@@ -219,7 +219,7 @@ def test_what_the_engine_raises_is_a_crash_of_the_engine(declare: Load) -> None:
 def test_a_file_that_changes_while_it_is_in_use_is_noticed(declare: Load) -> None:
     """A worker must play what the command has read."""
     path = declare(COMPACT)
-    loaded = declaring.loaded()
+    loaded = guarding.loaded()
     assert loaded is not None
     read(loaded.to_json())
     path.write_text(path.read_text() + "\n#", encoding="utf-8")
@@ -262,9 +262,9 @@ def test_a_tape_of_another_version_of_the_file_is_played_with_a_note(declare: Lo
     """Its events may mean something else by now."""
     declare(COMPACT)
     events = (own(),)
-    assert declaring.another_file(events, {"events": declaring.events_origin(events)}) is None
-    assert declaring.another_file(events, {"events": {"file": "mine.py", "sha256": "0"}}) is not None
-    assert declaring.another_file((), {"events": {"file": "mine.py", "sha256": "0"}}) is None
+    assert events_file.another_file(events, {"events": events_file.events_origin(events)}) is None
+    assert events_file.another_file(events, {"events": {"file": "mine.py", "sha256": "0"}}) is not None
+    assert events_file.another_file((), {"events": {"file": "mine.py", "sha256": "0"}}) is None
 
 
 def test_a_field_that_the_class_does_not_have_is_refused(declare: Load) -> None:
@@ -294,7 +294,7 @@ def test_legal_is_what_the_file_and_the_meaning_allow(
     ledger = Ledger(CONFIG)
     for event in before:
         ledger.apply(event)
-    reason = violation(ledger, own(request=0, start=0, stop=2))
+    reason = own(request=0, start=0, stop=2).violation(ledger)
     assert reason is None if told is None else told in (reason or "")
 
 
@@ -304,7 +304,7 @@ def test_no_pool_is_packed_under_a_batch_that_was_translated_up_front(declare: L
     ledger = Ledger(CONFIG)
     for event in (ev.Alloc(0, 1), ev.BeginForward(((0, 0, 1),), precomputed=True)):
         ledger.apply(event)
-    assert "no mapping may change before it ends" in (violation(ledger, own()) or "")
+    assert "no mapping may change before it ends" in (own().violation(ledger) or "")
 
 
 def test_each_part_of_a_meaning_is_judged_after_those_before_it(declare: Load) -> None:
@@ -313,9 +313,9 @@ def test_each_part_of_a_meaning_is_judged_after_those_before_it(declare: Load) -
     declare(with_(twice))
     ledger = Ledger(CONFIG)
     ledger.apply(ev.Alloc(0, 1))
-    assert "no page is evicted twice" in (violation(ledger, own()) or "")
+    assert "no page is evicted twice" in (own().violation(ledger) or "")
     declare(with_("def apply(self, model): model.free_swa(0, 0, 1); model.set_mapping(0, 0, 1)"))
-    assert violation(ledger, own()) is None
+    assert own().violation(ledger) is None
     assert ledger.mapped(0, 0, 1) == [True]
 
 
@@ -325,8 +325,8 @@ def test_an_event_is_drawn_shrunk_repaired_and_told(declare: Load) -> None:
     tapes = [generate(seeded(1, index), BuiltinTarget.profiles) for index in range(40)]
     assert sum(event.kind == "evict-head" for tape in tapes for event in tape.events) > 5
     event = own(request=1, start=1, stop=3)
-    assert own(request=1, start=0, stop=2) in list(simpler_events(event))
-    assert own(request=0, start=1, stop=3) in list(simpler_events(event))
+    assert own(request=1, start=0, stop=2) in list(event.simpler())
+    assert own(request=0, start=1, stop=3) in list(event.simpler())
     assert repair(CONFIG, (ev.Alloc(1, 2), event), PROFILE)[1] == own(request=1, start=1, stop=2)
     assert steps(Tape(CONFIG, (ev.Alloc(1, 3), event)))[1] == "request 1, start 1, stop 3"
     declare(COMPACT)
@@ -373,7 +373,7 @@ def test_an_event_that_names_requests_by_other_names_is_not_renumbered(declare: 
                 pass
         """
     )
-    trade = declaring.declared()["trade"]
+    trade = guarding.declared()["trade"]
     tape = Tape(Config(policy="memo"), (ev.Alloc(3, 1), ev.Alloc(1, 1), trade(3, 1)))
     found = Divergence("leak", "conservation", 2, "it")
 
@@ -406,7 +406,7 @@ def test_parameters_may_be_called_anything(declare: Load) -> None:
         renumbered(before), shortened(before, 1, 4), scaled(before, 4, 2), *joined(before), *merged(before),
     ):  # fmt: skip
         assert [event for event in events if event.kind == "odd"] == [own()]
-    smaller = list(simpler_events(own()))
+    smaller = list(own().simpler())
     assert own(request=False) in smaller
     assert own(start=(1,)) in smaller
     assert all(fits(event_to_json(event), schema_of(type(event))) for event in smaller)
@@ -427,7 +427,7 @@ def test_a_function_that_does_not_come_back_is_noticed(declare: Load, monkeypatc
     monkeypatch.setattr(guarding, "PATIENCE", 0.05)
     declare(with_(ENDLESS))
     with pytest.raises(DeclaredError, match=r"mine\.py: draw.* does not come back"), watched():
-        violation(Ledger(CONFIG), own())
+        own().violation(Ledger(CONFIG))
 
 
 def test_a_tape_that_is_drawn_otherwise_the_second_time_is_noticed(declare: Load) -> None:
@@ -458,8 +458,8 @@ def test_books_show_what_a_scheduler_knows(declare: Load) -> None:
     ledger = Ledger(CONFIG)
     for event in (ev.Alloc(2, 3), ev.FreeSwa(2, 0, 1), ev.BeginForward(((2, 1, 2),))):
         ledger.apply(event)
-    assert violation(ledger, own()) is None
-    books = declaring.sys.modules[declaring.MODULE].seen[0]
+    assert own().violation(ledger) is None
+    books = guarding.sys.modules[guarding.MODULE].seen[0]
     assert (books.requests, books.length(2), books.length(5)) == ((2,), 3, 0)
     assert (books.mapped(2), books.mapped(5)) == ((False, True, True), ())
     assert (books.free_full_pages, books.free_swa_pages) == (1, 2)

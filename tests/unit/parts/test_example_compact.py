@@ -16,7 +16,7 @@ from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
-from staleloc.sim.parts import events_file as declaring
+from staleloc.sim.parts import events_file, hooks
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.tapes.codec import dumps
@@ -38,11 +38,11 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def stale() -> Iterator[Tape]:
     """The pool is packed between two layers of a forward."""
-    declaring.load(EVENTS)
-    compact = declaring.declared()["compact"]()
+    events_file.load(EVENTS)
+    compact = hooks.declared()["compact"]()
     before = (ev.Alloc(0, 1), ev.BeginForward(((0, 0, 1),)), ev.WriteKv(0))
     yield Tape(CONFIG, (*before, compact, ev.WriteKv(1)))
-    declaring.load(None)
+    events_file.load(None)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_script_shows_it_without_us(stale: Tape, tmp_path: Path, run: Callable
 
 def test_a_tape_is_replayed_with_the_file_and_refused_without(stale: Tape, tmp_path: Path, command: Run) -> None:
     """One line says which file is missing; with it, the copy that remembers is silent and the other is not."""
-    known = {"provenance": {"events": declaring.events_origin(stale.events)}}
+    known = {"provenance": {"events": hooks.events_origin(stale.events)}}
     (tmp_path / "t.json").write_text(dumps(Tape(CONFIG, stale.events, **known)), encoding="utf-8")
     good, bad = (PATCH["copy"]("builtin", tmp_path / name, name == "bad") for name in ("good", "bad"))
     code, out, err = command("replay", "t.json", "--target", good)

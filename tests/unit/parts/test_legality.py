@@ -11,7 +11,7 @@ from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator.events import Alloc, BeginForward, CpuCopy, EndForward, Free, FreeSwa, Move
 from staleloc.sim.parts.decode_node.events import DraftSlots
-from staleloc.sim.parts.legality import find_violation, incapable, unfit
+from staleloc.sim.parts.legality import find_violation, unfit
 from staleloc.sim.targets.base import Profile
 
 HYBRID = Profile(
@@ -91,7 +91,7 @@ def test_a_cache_that_a_target_cannot_hold_is_told_why(config: Config, profile: 
 )
 def test_an_event_that_a_target_cannot_execute_is_told_why(event: Event, profile: Profile, reason: str | None) -> None:
     """With the target's own reason, if it gives one."""
-    assert incapable(event, profile) == reason
+    assert event.lacks(profile) == reason
 
 
 def test_a_tape_is_played_under_the_profile_that_fits() -> None:

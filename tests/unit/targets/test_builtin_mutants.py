@@ -7,7 +7,6 @@ import pytest
 from staleloc.models.config import Config
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.allocator.contracts import violation
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import (
     Alloc,
@@ -198,7 +197,7 @@ def test_the_last_event_of_the_tape_shows_the_mutant(name: str) -> None:
     shape, events = _TAPES[name]
     ledger = Ledger(Config(pool=mutant.pool, **shape))  # type: ignore[arg-type]
     for event in events:
-        assert violation(ledger, event) is None, f"{event}: {violation(ledger, event)}"
+        assert event.violation(ledger) is None, f"{event}: {event.violation(ledger)}"
         ledger.apply(event)
     mutated = load_builtin(mutant)
     (profile,) = mutant.profiles(mutated.profiles)

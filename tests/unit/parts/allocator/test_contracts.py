@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
 from staleloc.models.config import Config
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.core.event import Event
-from staleloc.sim.parts.allocator.contracts import MAX_BATCH_OFFSET, RULES, violation
+from staleloc.sim.parts.allocator.event import AllocatorEvent
 from staleloc.sim.parts.allocator.events import (
     EVENTS,
     SOURCES,
@@ -35,6 +34,7 @@ from staleloc.sim.parts.allocator.events import (
     Translate,
     WriteKv,
 )
+from staleloc.sim.parts.allocator.forwards import MAX_BATCH_OFFSET
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger
 from staleloc.sim.targets.builtin import BuiltinTarget
@@ -57,8 +57,8 @@ LOST = (SIX, BATCH, WriteKv(0), Free(0, 0))
 class Broken(NamedTuple):
     """After `setup`, `event` breaks the rule whose reason holds `reason`."""
 
-    setup: tuple[Event, ...]
-    event: Event
+    setup: tuple[AllocatorEvent, ...]
+    event: AllocatorEvent
     reason: str
     config: Config = PAGES
 
@@ -179,19 +179,19 @@ BROKEN: tuple[Broken, ...] = (
 )
 
 
-def after(setup: tuple[Event, ...], config: Config) -> Ledger:
+def after(setup: tuple[AllocatorEvent, ...], config: Config) -> Ledger:
     """The books after a beginning, every event of which is legal."""
     ledger = Ledger(config)
     for event in setup:
-        assert violation(ledger, event) is None, event
+        assert event.violation(ledger) is None, event
         ledger.apply(event)
     return ledger
 
 
-def broken_rules(ledger: Ledger, event: Event) -> list[str]:
+def broken_rules(ledger: Ledger, event: AllocatorEvent) -> list[str]:
     """Reasons of all rules that an event breaks; a rule that asks for what a broken one denies says nothing."""
     reasons = []
-    for rule in RULES[type(event)]:
+    for rule in event.rules:
         try:
             holds = rule.holds(ledger, event)
         except (KeyError, IndexError):
@@ -206,7 +206,7 @@ def broken_rules(ledger: Ledger, event: Event) -> list[str]:
 def test_an_event_that_breaks_a_contract_is_told_which(case: Broken) -> None:
     """It breaks one rule, and the answer is that rule's reason."""
     ledger = after(case.setup, case.config)
-    reason = violation(ledger, case.event)
+    reason = case.event.violation(ledger)
     assert reason is not None
     assert case.reason in reason
     assert broken_rules(ledger, case.event) == [reason]
@@ -214,20 +214,19 @@ def test_an_event_that_breaks_a_contract_is_told_which(case: Broken) -> None:
 
 def test_every_rule_is_broken_by_an_event_of_the_table() -> None:
     """A rule that nothing here breaks could be dropped unseen."""
-    rules = {(kind.kind, rule.reason) for kind in EVENTS for rule in RULES[kind]}
-    shown = {(case.event.kind, violation(after(case.setup, case.config), case.event)) for case in BROKEN}
+    rules = {(kind.kind, rule.reason) for kind in EVENTS for rule in kind.rules}
+    shown = {(case.event.kind, case.event.violation(after(case.setup, case.config))) for case in BROKEN}
     assert shown == rules
 
 
 def test_every_event_type_has_its_rules() -> None:
     """An event without rules could do anything at any time."""
-    assert list(RULES) == list(EVENTS)
-    assert all(RULES.values())
+    assert all(kind.rules for kind in EVENTS)
 
 
 def test_every_rule_has_a_reason_of_one_line() -> None:
     """And two rules of one event have two reasons."""
-    for rules in RULES.values():
+    for rules in (kind.rules for kind in EVENTS):
         reasons = [rule.reason for rule in rules]
         assert len(set(reasons)) == len(reasons)
         assert all(reason and "\n" not in reason for reason in reasons)
@@ -239,7 +238,7 @@ def test_every_rule_lets_legal_events_through() -> None:
     for index in range(60):
         tape = generate(seeded(0, index), BuiltinTarget.profiles)
         ledger = Ledger(tape.config)
-        for event in tape.events:
+        for event in cast("tuple[AllocatorEvent, ...]", tape.events):
             assert broken_rules(ledger, event) == []
             judged.add(type(event))
             ledger.apply(event)
@@ -262,6 +261,6 @@ def test_every_rule_lets_legal_events_through() -> None:
         ((EIGHT, DRAFT), AllocDecode((0,))),
     ],
 )
-def test_what_a_scheduler_may_do_is_not_forbidden(setup: tuple[Event, ...], event: Event) -> None:
+def test_what_a_scheduler_may_do_is_not_forbidden(setup: tuple[AllocatorEvent, ...], event: AllocatorEvent) -> None:
     """Mappings change under a batch that is translated late, groups end twice, allocations are refused."""
-    assert violation(after(setup, PAGES), event) is None
+    assert event.violation(after(setup, PAGES)) is None

@@ -10,7 +10,7 @@ import pytest
 
 from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts import events_file as declaring
+from staleloc.sim.parts import events_file, hooks
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.targets.builtin.target import BuiltinTarget
@@ -19,7 +19,7 @@ Played = Callable[..., str]
 
 FILE = """
 import torch
-from staleloc.sim.parts.declared import Declared
+from staleloc.sim.declared import Declared
 
 
 class Own(Declared):
@@ -73,8 +73,8 @@ def played(tmp_path: Path) -> Iterator[Played]:
         path = tmp_path / "own.py"
         inside = textwrap.indent(textwrap.dedent(call).strip(), " " * 8).strip()
         path.write_text(FILE.format(call=inside, apply=apply), encoding="utf-8")
-        declaring.load(str(path))
-        own = declaring.declared()["own"]()
+        events_file.load(str(path))
+        own = hooks.declared()["own"]()
         after = (ev.WriteKv(1), ev.ReadKv(0), ev.ReadKv(1), ev.Translate("batch", 0, 0, 3), ev.AllocExtend(((2, 4),)))
         if not any(isinstance(event, ev.BeginForward) for event in before):
             after = after[-1:]
@@ -84,7 +84,7 @@ def played(tmp_path: Path) -> Iterator[Played]:
         return f"{found.kind} ({found.check})" if found is not None else ""
 
     yield play
-    declaring.load(None)
+    events_file.load(None)
 
 
 @pytest.mark.parametrize("call", ["pass", MOVE, SWAP, MOVE.replace("[1]", "[2]") + SWAP])
@@ -147,8 +147,8 @@ def test_no_invalidation_is_a_stale_translation(tmp_path: Path, played: Played) 
     played(MOVE)
     path = tmp_path / "own.py"
     path.write_text(path.read_text().replace("a.policy.invalidate()", ""), encoding="utf-8")
-    declaring.load(str(path))
-    own = declaring.declared()["own"]()
+    events_file.load(str(path))
+    own = hooks.declared()["own"]()
     verdict = drive(Tape(CONFIG, (*WRITTEN, own, ev.WriteKv(1))), BuiltinTarget(), BuiltinTarget.profiles[0])
     found = verdict.divergence
     assert found is not None

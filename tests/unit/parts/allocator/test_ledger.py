@@ -13,7 +13,6 @@ from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.checks import Step
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger, OpenForward, RequestState
-from staleloc.sim.parts.allocator.perform import ADOPTS, CALLS
 from staleloc.sim.targets.base import Target
 from staleloc.sim.targets.builtin import BuiltinTarget
 
@@ -164,8 +163,8 @@ def test_the_books_agree_with_the_world(index: int) -> None:
     for number, event in enumerate(tape.events):
         world.now = number
         step = Step(number, event, world, target)
-        CALLS[type(event)](step, event)
-        ADOPTS[type(event)](step, event)
+        event.perform(step)
+        event.adopt(step)
         ledger.apply(event)
         table = world.mapping.table
         assert {

@@ -15,7 +15,7 @@ from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
 from staleloc.sim.parts.speculative.generate import generate_spec
-from staleloc.sim.tapes.simplify import cost, simpler_configs, simpler_events
+from staleloc.sim.tapes.simplify import cost, simpler_configs
 from staleloc.sim.targets.builtin import BuiltinEngine
 
 PROFILE = next(profile for profile in BuiltinEngine.profiles if profile.features == ("spec",))
@@ -83,7 +83,7 @@ def test_a_tape_has_no_event_that_its_profile_lacks() -> None:
 def test_simpler_events_are_simpler(event: Event) -> None:
     """None costs more or is of another kind, and one costs less."""
     config = Config()
-    simpler = list(simpler_events(event))
+    simpler = list(event.simpler())
     assert simpler
     for other in simpler:
         assert type(other) is type(event)

@@ -1,6 +1,6 @@
 """Teach the harness a new method of an allocator or a pool: what a file for ``--events`` is made of.
 
-    from staleloc.sim.parts.declared import Cache, Declared, Model
+    from staleloc.sim.declared import Cache, Declared, Model
 
     class Compact(Declared):
         \"\"\"re-packs the SWA pool\"\"\"
@@ -23,14 +23,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, dataclass_transform
 
-from .allocator import events as ev
+from .core.event import Event, Span
 
-__all__ = ["Books", "Cache", "Declared", "Model", "Repack"]
+__all__ = ["Books", "Cache", "Declared", "Model"]
 
 
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
-class Declared(ev.Event):
+class Declared(Event):
     """An event of your own: subclass it, give it a `kind`, and say how to call it and what it means.
 
     Annotated names are the event's parameters, as in a dataclass: ``int``, ``bool``, or a ``tuple`` of them. They stand
@@ -39,9 +39,11 @@ class Declared(ev.Event):
 
     Attributes:
         kind: its name in tapes: small letters, digits, ``_`` and ``-``.
+        level: the level of the tapes that have it.
         weight: how often it is tried, beside 10 for an allocation and 24 for a write of a layer.
     """
 
+    level: ClassVar[str] = "allocator"
     weight: ClassVar[int] = 4
 
     def __init_subclass__(cls) -> None:
@@ -72,8 +74,10 @@ class Declared(ev.Event):
         raise NotImplementedError
 
     def apply(self, model: Model) -> None:
-        """Say what it means, in the words of `Model`. This is asked without any cache, too."""
-        raise NotImplementedError
+        """Say what it means, in the words of `Model`. This is asked without any cache, too.
+
+        At the engine level there is nothing that must be said: the state after the event is looked at.
+        """
 
 
 class Books:
@@ -115,16 +119,14 @@ class Books:
         return pages
 
     @property
-    def forward(self) -> tuple[ev.Span, ...]:
+    def pending(self) -> int:
+        """Transfers between device and host that are queued; there are some at the engine level only."""
+        return 0
+
+    @property
+    def forward(self) -> tuple[Span, ...]:
         """The batch of the running forward as ``(request, start, stop)``; empty if none is running."""
         return self._ledger.forward.spans if self._ledger.forward is not None else ()
-
-
-@dataclass(frozen=True)
-class Repack(ev.Event):
-    """The SWA slots of live tokens may be others now; their KV went with them. A word of `Model`, in no tape."""
-
-    kind = "repack"
 
 
 class Model(Books):
@@ -135,48 +137,51 @@ class Model(Books):
     SWA slot must have one, the free lists must add up, and every row must be where it belongs.
 
     Attributes:
-        parts: what was said, as events.
+        said: what was said: words with their values.
     """
 
     def __init__(self, ledger: Any) -> None:
         super().__init__(ledger)
-        self.parts: list[ev.Event] = []
+        self.said: list[tuple[str, dict[str, int]]] = []
 
     def free(self, request: int, start: int) -> None:
         """The request's tokens from `start` on are gone, in both pools."""
-        self._gives_up(ev.Free(request, start))
+        self._gives_up("free", request=request, start=start)
 
     def free_swa(self, request: int, start: int, stop: int) -> None:
         """The tokens of a span have no SWA slots any more."""
-        self._gives_up(ev.FreeSwa(request, start, stop))
+        self._gives_up("free_swa", request=request, start=start, stop=stop)
 
     def repack(self) -> None:
         """Any live token may have another SWA slot than before, which holds what the old one held."""
-        self._hands_out(Repack())
+        self._hands_out("repack")
 
     def set_mapping(self, request: int, start: int, stop: int) -> None:
         """The tokens of a span, which had no SWA slots, have fresh ones; nothing was written there."""
-        self._hands_out(ev.SetMapping(request, start, stop))
+        self._hands_out("set_mapping", request=request, start=start, stop=stop)
 
     def register_mapping(self, request: int, start: int, stop: int) -> None:
         """The tokens of a span have fresh SWA slots, the old ones are free; KV stayed where it was."""
-        self._hands_out(ev.RegisterMapping(request, start, stop))
+        self._hands_out("register_mapping", request=request, start=start, stop=stop)
 
-    def _gives_up(self, part: ev.Event) -> None:
-        if self.parts and not isinstance(self.parts[-1], ev.Free | ev.FreeSwa):
+    def _gives_up(self, word: str, **values: int) -> None:
+        if self._handed_out():
             raise ValueError("say what is given up before what is handed out")
-        self._say(part)
+        self._say(word, values)
 
-    def _hands_out(self, part: ev.Event) -> None:
-        if self.parts and not isinstance(self.parts[-1], ev.Free | ev.FreeSwa):
+    def _hands_out(self, word: str, **values: int) -> None:
+        if self._handed_out():
             raise ValueError("an event hands out slots in one way only: repack, set_mapping or register_mapping")
-        self._say(part)
+        self._say(word, values)
 
-    def _say(self, part: ev.Event) -> None:
-        for name, value in part.arguments().items():
+    def _handed_out(self) -> bool:
+        return bool(self.said) and self.said[-1][0] not in ("free", "free_swa")
+
+    def _say(self, word: str, values: dict[str, int]) -> None:
+        for name, value in values.items():
             if type(value) is not int:
-                raise TypeError(f"{part.kind}: {name} is {value!r}, not an integer")
-        self.parts.append(part)
+                raise TypeError(f"{word}: {name} is {value!r}, not an integer")
+        self.said.append((word, values))
 
 
 class Cache:
@@ -185,11 +190,13 @@ class Cache:
     Attributes:
         allocator: the target's allocator, such as SGLang's ``SWATokenToKVPoolAllocator``.
         pool: the KV pool behind it.
+        tree: at the engine level the prefix tree, such as SGLang's ``UnifiedRadixCache``; else None.
     """
 
-    def __init__(self, allocator: Any, pool: Any, requests: Mapping[int, list[int]]) -> None:
+    def __init__(self, allocator: Any, pool: Any, requests: Mapping[int, list[int]], tree: Any = None) -> None:
         self.allocator = allocator
         self.pool = pool
+        self.tree = tree
         self._requests = requests
 
     def locs(self, request: int, start: int = 0, stop: int | None = None) -> list[int]:
