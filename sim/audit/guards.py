@@ -1,4 +1,17 @@
-"""GUARDS"""
+"""Guards in source: statements and expressions that keep a loc right, and the source without each of them.
+
+Invalidations come from the map of a program. There are six other kinds, each of which some engine has missed according
+to public reports (docs/INCIDENTS.md):
+
+- ``mask``: a condition that selects tokens, rows or nodes; without it all of them are taken.
+- ``sentinel``: the value for "none": an entry that is cleared, a comparison that excludes slot 0.
+- ``bound``: an end of a slice, a minimum or maximum, rounding to whole pages, an early exit of a function.
+- ``order``: the order of two statements.
+- ``view``: a container that is copied before the original changes.
+- ``clone``: the same for a tensor.
+
+A statement that only refuses a caller (``assert``, ``raise``) is no guard: no tape breaks a contract.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +32,13 @@ GuardKind = Literal["invalidation", "mask", "sentinel", "bound", "order", "view"
 _Looser = Iterator[tuple[GuardKind, ast.expr]]
 
 _COMPARING = ("eq", "ge", "gt", "isin", "le", "logical_and", "logical_not", "logical_or", "lt", "ne")
-"""Functions and methods of tensors that give a mask."""
+"""Functions and methods of tensors that return a mask."""
 
 _CONTAINERS = ("list", "dict", "set", "tuple")
 
 
 def is_sentinel(node: ast.expr) -> bool:
-    """Whether it says "none": None, 0 or -1."""
+    """Return whether an expression means "none": None, 0 or -1."""
     match node:
         case ast.Constant(value=value):
             return value is None or (type(value) is int and value == 0)
@@ -35,7 +48,7 @@ def is_sentinel(node: ast.expr) -> bool:
 
 
 class Masks:
-    """What chooses among the tokens of a function: comparisons, what is made of them, and names for it."""
+    """The masks of a function: comparisons, expressions made of them, and names for these."""
 
     def __init__(self, function: ast.AST) -> None:
         self._names: set[str] = set()
@@ -46,7 +59,7 @@ class Masks:
                     self._names.update(it.id for it in targets if isinstance(it, ast.Name))
 
     def has(self, node: ast.expr) -> bool:
-        """Whether it is a mask."""
+        """Return whether an expression is a mask."""
         match node:
             case ast.Compare() | ast.NamedExpr(value=ast.Compare()):
                 return True
@@ -64,7 +77,8 @@ class Masks:
 
 
 def looser(node: ast.expr, masks: Masks) -> _Looser:
-    """What `node` is without a guard of its own; those of its parts are theirs."""
+    """Yield `node` with each of its own guards removed, one at a time. Guards inside child expressions are left to the
+    children."""
     match node:
         case ast.Subscript(ctx=ast.Load(), slice=ast.Slice(step=None) as part):
             yield from _unbound(node.value, part)
@@ -112,13 +126,13 @@ def _unbound(value: ast.expr, part: ast.Slice) -> _Looser:
 
 
 def _unbound_target(node: ast.Subscript, part: ast.Slice) -> _Looser:
-    """Ends of a slice that is written to."""
+    """Remove the ends of a slice that is written to."""
     for open_end in _opened(part):
         yield "bound", ast.Subscript(node.value, open_end, node.ctx)
 
 
 def _unbound_dimension(node: ast.Subscript, parts: Sequence[ast.expr]) -> _Looser:
-    """Ends of slices in an index of several dimensions."""
+    """Remove the ends of slices in an index of several dimensions."""
     for number, part in enumerate(parts):
         if isinstance(part, ast.Slice) and part.step is None:
             for open_end in _opened(part):
@@ -127,7 +141,7 @@ def _unbound_dimension(node: ast.Subscript, parts: Sequence[ast.expr]) -> _Loose
 
 
 def _opened(part: ast.Slice) -> Iterator[ast.Slice]:
-    """The same slice without one of its ends, for each that it has."""
+    """Yield the slice without each of its ends."""
     for lower, upper in ((None, part.upper), (part.lower, None)):
         if (lower, upper) != (part.lower, part.upper):
             yield ast.Slice(lower, upper)
@@ -135,14 +149,14 @@ def _opened(part: ast.Slice) -> Iterator[ast.Slice]:
 
 def _one_less(node: ast.BoolOp) -> _Looser:
     if any(isinstance(it, ast.NamedExpr) for it in ast.walk(node)):
-        return  # what is left may need the name
+        return  # the rest may need the name
     for index in range(len(node.values)):
         rest = node.values[:index] + node.values[index + 1 :]
         yield "mask", rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
 
 
 def _unfiltered(node: Any) -> _Looser:
-    """A comprehension without one of its conditions."""
+    """Yield a comprehension without each of its conditions."""
     for number, it in enumerate(node.generators):
         for condition in range(len(it.ifs)):
             bare = ast.comprehension(it.target, it.iter, it.ifs[:condition] + it.ifs[condition + 1 :], it.is_async)
@@ -171,7 +185,7 @@ def _called(node: ast.Call) -> _Looser:
 
 
 def may_swap(one: ast.stmt, two: ast.stmt) -> bool:
-    """Whether both orders run, and one of the two changes an object that the other looks at or changes."""
+    """Return whether both orders of two statements run, and one changes an object that the other reads or changes."""
     if not all(isinstance(it, ast.Expr | ast.Assign | ast.AugAssign | ast.Delete) for it in (one, two)):
         return False
     stored = _names(one, ast.Store), _names(two, ast.Store)
@@ -183,7 +197,7 @@ def may_swap(one: ast.stmt, two: ast.stmt) -> bool:
 
 
 def _meet(one: str, two: str) -> bool:
-    """Whether one object is, or is part of, the other."""
+    """Return whether one object is the other or a part of it."""
     return one == two or one.startswith(f"{two}.") or two.startswith(f"{one}.")
 
 
@@ -192,7 +206,7 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
 
 
 def _changed(statement: ast.stmt) -> set[str]:
-    """Objects that it stores into, or calls a method of for nothing but its effect."""
+    """Return the objects that a statement stores into, or calls a method of for its effect only."""
     found = {
         _chain(node)
         for node in ast.walk(statement)
@@ -205,7 +219,7 @@ def _changed(statement: ast.stmt) -> set[str]:
 
 
 def _seen(statement: ast.stmt) -> set[str]:
-    """Objects whose attributes it reads, or whose methods it calls."""
+    """Return the objects whose attributes a statement reads or whose methods it calls."""
     found = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -216,7 +230,7 @@ def _seen(statement: ast.stmt) -> set[str]:
 
 
 def _chain(node: ast.expr) -> str:
-    """``a.b.c``, of that or of an element of it; ``""`` for what has no name."""
+    """Return ``a.b.c`` for that expression or an element of it; ``""`` for an expression without a name."""
     match node:
         case ast.Subscript(value=it) | ast.Starred(value=it):
             return _chain(it)
@@ -236,12 +250,12 @@ _CLEARING = ("zero_", "fill_", "index_fill_", "masked_fill_")
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A node of a function, and what is put in its place.
+    """A node of a function and its replacement.
 
     Attributes:
-        statement: the innermost one in which it stands.
+        statement: the innermost statement around the node.
         node: an expression, or `statement` itself.
-        new: source of what comes in; ``""`` for nothing. For an order the statement that comes first instead.
+        new: source of the replacement; ``""`` for nothing. For an order it is the statement that comes first instead.
     """
 
     kind: GuardKind
@@ -251,7 +265,7 @@ class Rewrite:
 
 
 def rewrites_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Rewrite]:
-    """Every guard of a function but its invalidations, in the order of its blocks."""
+    """Yield every guard of a function except its invalidations, in the order of its blocks."""
     masks = Masks(function)
     for body in _blocks(function):
         for index, statement in enumerate(body):
@@ -272,7 +286,7 @@ def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """Expressions of a statement, without those of statements and definitions inside it, or of a contract."""
+    """Yield the expressions of a statement, without those of inner statements, definitions and contracts."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Raise() | ast.Assert():
             return
@@ -288,7 +302,7 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _whole(statement: ast.stmt) -> Iterator[Rewrite]:
-    """Statements that go as a whole."""
+    """Yield guards that are whole statements."""
     match statement:
         case ast.Assign(targets=targets, value=value) if is_sentinel(value):
             if all(isinstance(it, ast.Subscript | ast.Attribute) for it in targets):
@@ -304,13 +318,13 @@ def _whole(statement: ast.stmt) -> Iterator[Rewrite]:
 
 @dataclass(frozen=True)
 class Change:
-    """One guard, taken away.
+    """The removal of one guard. It gives a mutant of the target, on which a tape must diverge.
 
     Attributes:
-        spot: the statement in which it stands.
-        line, column: of what is replaced, `old`.
-        new: what comes in; ``""`` for nothing. For an order, the statement after it, which comes first then.
-        again: how many guards of its function have the same texts and come before it.
+        spot: the statement around the guard.
+        line, column: position of `old`, the source that is replaced.
+        new: the replacement; ``""`` for nothing. For an order it is the next statement, which then comes first.
+        again: number of earlier guards of the function with the same texts.
         sites: numbers of the sites that it guards.
         caches: numbers of the caches that it drops.
     """
@@ -327,7 +341,7 @@ class Change:
 
     @property
     def name(self) -> str:
-        """What is done, on one line; it stays the same when lines move. No two changes of a program share one."""
+        """A description on one line. It is unique in a program and stays the same when lines move."""
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
         told = f": {old} after {new}" if self.kind == "order" else f": {new} for {old}"
         if not new:
@@ -336,11 +350,11 @@ class Change:
 
 
 def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, ...]:
-    """Every guard in functions that have to do with the mapping, in the order of files and lines.
+    """Return every guard in functions that handle the mapping, in the order of files and lines.
 
     Args:
-        only: patterns for ``path:function``, with commas; guards elsewhere are left alone. One that ends with a name
-            takes all guards of that function, whether it has to do with the mapping itself or by what it calls.
+        only: patterns for ``path:function``, with commas; other guards are left alone. A pattern that ends with a name
+            takes all guards of that function, whether it handles the mapping itself or through a call.
     """
     sites: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, site in enumerate(found.sites):
@@ -357,7 +371,7 @@ def changes_of(reading: Reading, found: Map, only: str = "*") -> tuple[Change, .
 
 
 def unmatched(reading: Reading, only: str) -> str | None:
-    """The first of these patterns that no function matches, which is a slip of the pen."""
+    """Return the first of these patterns that no function matches, which is a typing error."""
     functions = [(path, it.name) for path, module in reading.program.modules.items() for it in module.functions]
     return next((it for it in only.split(",") if not any(_matches(*place, [it]) for place in functions)), None)
 
@@ -371,7 +385,7 @@ def _place(change: Change) -> tuple[str, int, int, int, str]:
 
 
 def _numbered(changes: list[Change]) -> Iterator[Change]:
-    """With a number for each that has the name of one before it."""
+    """Number the changes that share a name."""
     met: Counter[tuple[str, str]] = Counter()
     for change in changes:
         key = change.spot.path, change.name
@@ -394,23 +408,23 @@ def _invalidations(found: Map) -> list[Change]:
 
 
 def _others(function: Function, dropped: set[tuple[str, int, int]]) -> Iterator[Change]:
-    """Guards of the other kinds in one function."""
+    """Yield the guards of the other kinds in one function."""
     assert isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef)
     path = function.module.source.path
     for it in rewrites_of(function.node):
         line, column = it.node.lineno, it.node.col_offset
         if it.node is it.statement and it.kind != "order" and (path, line, column) in dropped:
-            continue  # an invalidation, which is one already
+            continue  # this invalidation is a change already
         statement = it.statement
         spot = Spot(path, statement.lineno, statement.col_offset, function.name, text_of(statement))
         yield Change(it.kind, spot, line, column, ast.unparse(it.node), it.new)
 
 
 def _concerned(reading: Reading, named: Sequence[str]) -> list[Function]:
-    """Functions and methods in which the mapping or an answer is: changed, kept, asked for, given or given back; and
+    """Return the functions in which the mapping or a cached translation is changed, kept, read, passed or returned, and
     those that patterns name.
 
-    Constructors are not among them, nor what Python calls by itself: nothing is cached before an object is made.
+    Constructors and other special methods are excluded: nothing is cached before an object is made.
     """
     facts = reading.facts
     places = {(spot.path, spot.function) for _, spot in reading.log.sites}
@@ -443,5 +457,5 @@ def _concerned(reading: Reading, named: Sequence[str]) -> list[Function]:
 
 
 def _outer(function: str) -> str:
-    """The method or function in which a nested one stands."""
+    """Return the method or function around a nested one."""
     return function.partition(".<locals>")[0]

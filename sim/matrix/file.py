@@ -1,4 +1,4 @@
-"""FILE"""
+"""The matrix file: its JSON format and schema, validation, saving and loading, and the lock of a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _set(items: Schema, description: str) -> Schema:
 
 @cache
 def matrix_schema() -> Schema:
-    """The schema of a matrix file."""
+    """Return the schema of a matrix file."""
     begins = "|".join(it.begins for it in reversed(families()))
     target: Schema = {"type": "string", "pattern": f"^({begins})"}
     sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
@@ -106,11 +106,11 @@ def matrix_schema() -> Schema:
 
 
 _ROUNDING = 0.001
-"""Files have seconds in milliseconds."""
+"""Files have seconds rounded to milliseconds."""
 
 
 def flaw(matrix: Matrix, known: Collection[str]) -> str | None:
-    """The first thing that no run can have measured, in a few words; None if there is none.
+    """Return the first inconsistency that no run can have measured and that a schema cannot express, or None.
 
     Args:
         known: names of all scenarios.
@@ -166,7 +166,7 @@ def _unknown(name: str) -> str:
 
 
 def to_json(matrix: Matrix) -> dict[str, Any]:
-    """The matrix as JSON values, valid under ``matrix.schema.json``."""
+    """Return the matrix as JSON values, valid under ``matrix.schema.json``."""
     keys = sorted(matrix.hunts, key=lambda key: (order(key.target), key.scope.level, key.scope.features, key.seed))
     return {
         "format": FORMAT,
@@ -186,7 +186,7 @@ def to_json(matrix: Matrix) -> dict[str, Any]:
 
 
 def from_json(values: dict[str, Any]) -> Matrix:
-    """The matrix of valid JSON values."""
+    """Return the matrix of valid JSON values."""
     return Matrix(
         tuple(values["seeds"]),
         HuntBudget(**values["budget"]),
@@ -203,7 +203,7 @@ def from_json(values: dict[str, Any]) -> Matrix:
 
 
 def save(matrix: Matrix, path: Path) -> None:
-    """Write the file, or the one that a link leads to, in one step: whoever reads it finds the old one or the new one.
+    """Write the file, or the target of a link, in one step: readers find either the old file or the new one.
 
     Raises:
         KeepError: it cannot be written.
@@ -215,10 +215,10 @@ def save(matrix: Matrix, path: Path) -> None:
 
 
 def load(path: Path) -> Matrix:
-    """The matrix of a file.
+    """Return the matrix of a file.
 
     Raises:
-        KeepError: it is not one, or says what no run of this version can have measured.
+        KeepError: it is no matrix, or holds what no run of this version can have measured.
     """
     try:
         values: Any = parse(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""PAGES"""
+"""The matrix for a terminal, as an HTML page, as a Markdown page, and as a table in a Markdown file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HITS = re.compile(r" \d+/\d+$")
 
 
 def to_text(matrix: Matrix, known: Sequence[Scenario]) -> str:
-    """The table, its legend and its footnotes."""
+    """Return the table, its legend and its footnotes."""
     rows = [("", *map(short_name, matrix.releases))]
     rows += [(label(it), *(short(cell_of(matrix, it, target)) for target in matrix.releases)) for it in ordered(known)]
     lines = columns(rows, indent="")
@@ -56,7 +56,7 @@ def to_text(matrix: Matrix, known: Sequence[Scenario]) -> str:
 
 
 def _occurs(text: str, cells: set[str]) -> bool:
-    """Whether a text of the legend is in the table."""
+    """Return whether a text of the legend is in the table."""
     if text == "*":
         return any(cell.endswith("*") for cell in cells)
     unmarked = {cell.removesuffix("*") for cell in cells}
@@ -67,7 +67,7 @@ def _occurs(text: str, cells: set[str]) -> bool:
 
 
 def to_html(matrix: Matrix, known: Sequence[Scenario]) -> str:
-    """The page."""
+    """Return one HTML file without external resources."""
     family = released()
     loader = PackageLoader("staleloc.sim.matrix", "")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
@@ -123,10 +123,10 @@ def _hits(cell: Cell) -> str:
 
 
 TITLE = "# The release matrix"
-"""First line of the page."""
+"""First line of the Markdown page."""
 
 MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end of matrix -->")
-"""Lines of a Markdown file between which the table stands, if it has more than the table."""
+"""Lines of a Markdown file between which the table stands, if the file has other content."""
 
 _INTRO = (
     "Which {engine} release shows which bug: by its tape, and by fuzzing that knows of no incident. "
@@ -141,7 +141,7 @@ _WIDTH = 112
 
 
 def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> str:
-    """The table, one row an incident."""
+    """Return the table, one row for each incident."""
     rows = [[f"{released().title} PR, incident", *map(short_name, matrix.releases)]]
     for scenario in ordered(known):
         cells = [short(cell_of(matrix, scenario, target), tapes).replace("*", "\\*") for target in matrix.releases]
@@ -150,13 +150,13 @@ def compact(matrix: Matrix, known: Sequence[Scenario], tapes: bool = False) -> s
 
 
 def readme(matrix: Matrix, known: Sequence[Scenario]) -> str:
-    """What stands between the marks of another page."""
+    """Return the text between the marks of another file."""
     total = "".join(f"\n{line}\n" for line in quiet_total(matrix, known))
     return compact(matrix, known) + total
 
 
 def to_markdown(matrix: Matrix, known: Sequence[Scenario]) -> str:
-    """All of it."""
+    """Return the whole Markdown page."""
     legend = [f"- {f'`{text}`' if text else 'nothing'}: {says}" for text, says in LEGEND.items()]
     in_tapes = (
         "The same, with the number of the first tape that shows the bug (median of the seeds) in place of seconds."
@@ -195,7 +195,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table and an empty line; a word if it has no rows."""
+    """Return a table and an empty line, or a word if it has no rows."""
     if not rows:
         return ["Nothing.", ""]
     return [_markdown_row(rows[0]), _markdown_row(["---"] * len(rows[0])), *map(_markdown_row, rows[1:]), ""]
@@ -216,7 +216,7 @@ def _incidents(known: Sequence[Scenario]) -> list[str]:
 
 
 def check_markdown(path: Path) -> None:
-    """Raise KeepError unless `write_markdown` can put the table there without taking anything away."""
+    """Raise KeepError unless `write_markdown` can write the file without removing anything else."""
     text = _read(path)
     if MARKS[0] in text and MARKS[1] not in text.partition(MARKS[0])[2]:
         raise KeepError(f"{path} has the line {MARKS[0]!r} and not {MARKS[1]!r}")
@@ -227,10 +227,10 @@ def check_markdown(path: Path) -> None:
 
 
 def write_markdown(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> None:
-    """Write the page, or, into a file that has `MARKS`, the table between them.
+    """Write the page, or the table between the `MARKS` of a file.
 
     Raises:
-        KeepError: the file cannot be read or written, or is somebody's.
+        KeepError: the file cannot be read or written, or has other content and no marks.
     """
     check_markdown(path)
     first, last = MARKS

@@ -1,4 +1,9 @@
-"""RECORD"""
+"""Comparison of the measurements with the public record, and finds that no scenario explains.
+
+A *quiet* place is a release and scope where no tape diverges. It has one hunt, with the first seed. A find of that hunt
+is new unless it looks like a bug whose tape diverges on the same release in another scope: all scopes of the engine
+level share the tree.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +25,27 @@ __all__ = [
 
 
 def scopes(known: Sequence[Scenario]) -> list[Scope]:
-    """What is fuzzed: every scope that a scenario is of."""
+    """Return every scope that a scenario has."""
     return list(dict.fromkeys(scope_of(scenario.tape) for scenario in known))
 
 
 def of_scope(known: Sequence[Scenario], scope: Scope) -> list[Scenario]:
-    """The scenarios of a scope."""
+    """Return the scenarios of a scope."""
     return [scenario for scenario in known if scope_of(scenario.tape) == scope]
 
 
 def diverging(matrix: Matrix, known: Sequence[Scenario], target: str, scope: Scope) -> tuple[str, ...]:
-    """Scenarios of a scope whose tapes diverge on a target; none where it is quiet."""
+    """Return the scenarios of a scope whose tapes diverge on a target."""
     return tuple(it.name for it in of_scope(known, scope) if _verdict(matrix, target, it.name) == "diverges")
 
 
 def seeds_of(matrix: Matrix, wanted: Sequence[str]) -> tuple[int, ...]:
-    """Seeds of the hunts of a place: there is no median of what is not found."""
+    """Return the seeds of the hunts of a place. A quiet place has one: there is no median to compute."""
     return matrix.seeds if wanted else matrix.seeds[:1]
 
 
 def places(matrix: Matrix, known: Sequence[Scenario]) -> list[tuple[str, Scope]]:
-    """Target and scope of each quiet place: some tape can be played there, and none diverges."""
+    """Return the target and scope of each quiet place where some tape can be played."""
     return [
         (target, scope)
         for target in matrix.releases
@@ -58,21 +63,19 @@ def _verdict(matrix: Matrix, target: str, name: str) -> str:
 
 
 def hunted(matrix: Matrix, target: str, scope: Scope) -> Hunt | None:
-    """The hunt of a quiet place; None if it was not made yet, or was made for something."""
+    """Return the hunt of a quiet place; None if it is missing or was made for a scenario."""
     hunt = matrix.hunts.get(HuntKey(target, scope, matrix.seeds[0]))
     return hunt if hunt is not None and not hunt.wanted else None
 
 
 def is_known(matrix: Matrix, target: str, name: str) -> bool:
-    """Whether a scenario's tape diverges on a target, in whatever scope it is."""
+    """Return whether a scenario's tape diverges on a target, in any scope."""
     return _verdict(matrix, target, name) == "diverges"
 
 
 def news(matrix: Matrix, target: str, hunt: Hunt) -> list[tuple[int, str]]:
-    """What a hunt found that looks like nothing that diverges there: the first tape's number, and what it shows.
-
-    Of a quiet place it is what nobody knows.
-    """
+    """Return the finds of a hunt that look like nothing that diverges on the target: number of the first tape, and
+    words. In a quiet place they are new."""
     finds = [
         (seen.tape, f"looks like {name}") for name, seen in hunt.found.items() if not is_known(matrix, target, name)
     ]
@@ -80,7 +83,7 @@ def news(matrix: Matrix, target: str, hunt: Hunt) -> list[tuple[int, str]]:
 
 
 def seen_there(matrix: Matrix, target: str, scope: Scope) -> str:
-    """What the hunt of a quiet place came to, in a few words; a question mark if it was not made yet."""
+    """Return the result of the hunt of a quiet place in a few words; a question mark if it is missing."""
     hunt = hunted(matrix, target, scope)
     if hunt is None:
         return "?"
@@ -92,11 +95,11 @@ def seen_there(matrix: Matrix, target: str, scope: Scope) -> str:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What is seen on a release and what is said of it differ.
+    """A difference between a measurement and the record.
 
     Attributes:
-        text: how, in one sentence.
-        alarm: a release diverges that is said to be fixed or was silent, and the scenario does not know it yet.
+        text: the difference, in one sentence.
+        alarm: whether a release diverges that should be fixed or was silent, and the scenario does not list it.
     """
 
     text: str
@@ -104,19 +107,19 @@ class Disagreement:
 
 
 def release_number(target: str) -> Version | None:
-    """The version that a target's name holds; None for a checkout or a wheel."""
+    """Return the version in a target's name; None for a checkout or a wheel."""
     name = short_name(target)
     return Version(name) if name != target else None
 
 
 def order(target: str) -> tuple[bool, Version, str]:
-    """A key that puts releases first, oldest first."""
+    """Return a sort key that puts releases first, oldest first."""
     number = release_number(target)
     return number is None, number or Version("0"), target
 
 
 def claim(said: Said | None, target: str) -> str | None:
-    """``"has"`` or ``"fixed"`` or ``"before"``: what the record says of a target; None if it says nothing."""
+    """Return ``"has"``, ``"fixed"`` or ``"before"``, as the record says of a target; None if it says nothing."""
     number = release_number(target)
     if said is None or number is None:
         return None
@@ -128,7 +131,7 @@ def claim(said: Said | None, target: str) -> str | None:
 
 
 def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagreement | None:
-    """How what the tape does on a target differs from what is said of it, by the record or by the scenario."""
+    """Return the difference between the result of a tape on a target and the record or the scenario."""
     told = claim(scenario.said, target)
     text, alarm = None, False
     if replayed.verdict == "diverges":
@@ -154,7 +157,7 @@ def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagre
 
 
 def alarms(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
-    """One line for each thing nobody knows yet: a release that should be fixed, or a find where no tape diverges."""
+    """Return one line for each new thing: a release that should be fixed, or a find where no tape diverges."""
     lines = []
     for scenario in known:
         for target in matrix.releases:

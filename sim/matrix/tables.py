@@ -1,4 +1,4 @@
-"""TABLES"""
+"""Tables and sentences that all outputs of the matrix share: rows, cells, footnotes and captions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 _NAME = re.compile(r"pr(\d+)-(.*)")
 
 _LONG = 3
-"""Releases from which on a row of them is said by its first and last."""
+"""Number of consecutive releases from which on only the first and last are named."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Head:
     """The head of a row in three parts.
 
     Attributes:
-        before: what stands in front of the number.
-        number: the public one; empty if there is none.
-        after: what stands behind it.
+        before: text before the number.
+        number: the public number; empty if there is none.
+        after: text after it.
     """
 
     before: str
@@ -44,9 +44,10 @@ class Head:
 
 
 def head(scenario: Scenario) -> Head:
-    """The public number, whether the bug was reported, and what it is about.
+    """Return the public number, whether the bug was reported, and its subject.
 
-    Where the record says nothing of releases, nobody reported the bug; a number is then the one that made it possible.
+    If the record does not mention releases, the bug was not reported; a number is then that of the PR that made it
+    possible.
     """
     found = _NAME.fullmatch(scenario.name)
     number, name = (found[1], found[2]) if found else ("", scenario.name)
@@ -57,13 +58,13 @@ def head(scenario: Scenario) -> Head:
 
 
 def label(scenario: Scenario) -> str:
-    """The head of a row as plain text."""
+    """Return the head of a row as plain text."""
     parts = head(scenario)
     return parts.before + parts.number + parts.after
 
 
 def ordered(known: Sequence[Scenario]) -> list[Scenario]:
-    """In the order given, but each behind the tapes that its text refers to."""
+    """Return the scenarios in the given order, but each after the tapes that its text refers to."""
     placed: dict[str, Scenario] = {}
     for scenario in known:
         placed.update((it.name, it) for it in _behind(scenario, known, {scenario.name}) if it.name not in placed)
@@ -71,7 +72,7 @@ def ordered(known: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _behind(scenario: Scenario, known: Sequence[Scenario], seen: set[str]) -> Iterator[Scenario]:
-    """Whatever a text refers to, whatever those refer to, and the scenario itself."""
+    """Yield the scenarios that a text refers to, directly or indirectly, and then the scenario itself."""
     for other in known:
         if other.name not in seen and re.search(rf"(?<![\w-]){re.escape(other.name)}(?![\w-])", scenario.mechanism):
             seen.add(other.name)
@@ -80,7 +81,7 @@ def _behind(scenario: Scenario, known: Sequence[Scenario], seen: set[str]) -> It
 
 
 def ranges(targets: Collection[str], releases: Sequence[str]) -> str:
-    """Some of the releases in their order; of those in a row the first and the last."""
+    """Return some of the releases in order, with runs shortened to the first and last."""
     parts = []
     for there, run in groupby(releases, lambda target: target in targets):
         names = [short_name(target) for target in run]
@@ -90,7 +91,7 @@ def ranges(targets: Collection[str], releases: Sequence[str]) -> str:
 
 
 def said_words(said: Said | None) -> str:
-    """What the public record says of releases."""
+    """Return what the public record says of releases."""
     if said is None:
         return "no public record"
     since = f"since {said.since}" if said.since is not None else "not said since when"
@@ -109,18 +110,18 @@ LEGEND: dict[str, str] = {
     "": "the tape cannot be played there",
     "*": "not what the public record says: see below",
 }
-"""Text of a cell -> what it says."""
+"""Text of a cell -> its meaning."""
 
 
 @dataclass(frozen=True)
 class Blind:
-    """What the hunts of a cell came to.
+    """The results of the hunts of a cell.
 
     Attributes:
-        hunts: how many there were, one a seed.
-        hits: how many found the incident.
-        tape: median number of the first tape that shows it, from 0; None if the median hunt does not.
-        seconds: of playing up to that tape; the median too.
+        hunts: number of hunts, one for each seed.
+        hits: hunts that found the incident.
+        tape: median number of the first tape that shows it, from 0; None if the median hunt finds nothing.
+        seconds: median time of play up to that tape.
     """
 
     hunts: int
@@ -134,9 +135,9 @@ class Cell:
     """One scenario on one release.
 
     Attributes:
-        replayed: what its tape does; None if that was not measured.
-        blind: what fuzzing found; None as long as not all seeds were fuzzed there.
-        differs: how this is not what the record says, or None.
+        replayed: the result of its tape; None if that was not measured.
+        blind: the results of fuzzing; None until all seeds were fuzzed.
+        differs: the difference from the record, or None.
     """
 
     replayed: Replayed | None
@@ -145,7 +146,7 @@ class Cell:
 
 
 def cell_of(matrix: Matrix, scenario: Scenario, target: str) -> Cell:
-    """The cell of a scenario on a target."""
+    """Return the cell of a scenario on a target."""
     replayed = matrix.replays.get(target, {}).get(scenario.name)
     if replayed is None:
         return Cell(None, None, None)
@@ -158,7 +159,7 @@ def cell_of(matrix: Matrix, scenario: Scenario, target: str) -> Cell:
 
 
 def _blind(seen: Sequence[Sighting | None]) -> Blind:
-    """The median over the seeds, of which some may not have found it; that counts as never."""
+    """Return the median over the seeds. A seed without a find counts as never."""
     tape = median_high([math.inf if it is None else it.tape for it in seen])
     seconds = median_high([math.inf if it is None else it.seconds for it in seen])
     found = math.isfinite(tape)
@@ -167,7 +168,7 @@ def _blind(seen: Sequence[Sighting | None]) -> Blind:
 
 
 def short(cell: Cell, tapes: bool = False) -> str:
-    """A cell's text, see `LEGEND`; with `tapes` a tape's number takes the place of seconds."""
+    """Return the text of a cell, see `LEGEND`; with `tapes` it has the number of a tape in place of seconds."""
     return _plain(cell, tapes) + ("*" if cell.differs is not None else "")
 
 
@@ -196,7 +197,7 @@ def _seconds(seconds: float) -> str:
 
 
 def footnotes(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
-    """One line for each cell that is not what the record says, and for each release that could not be had."""
+    """Return one line for each difference from the record, and for each release that could not be measured."""
     lines = [f"{target}: {why}" for target, why in matrix.absent.items()]
     for scenario in known:
         for target in matrix.releases:
@@ -208,18 +209,18 @@ def footnotes(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
 
 
 Rows = list[tuple[str, ...]]
-"""A table, its head first; empty if it would have nothing below that."""
+"""A table with its head first; empty if it has no other row."""
 
 _EVENT = re.compile(r"event \d+ \((\w+)\) cannot be played: ")
 
 _ADVICE = "play it on a release"
 
 _ELSEWHERE = "it wants pool"
-"""How a part of a reason begins that is of another pool or policy than the tape's own."""
+"""Beginning of a reason that concerns a pool or policy other than that of the tape."""
 
 
 def otherwise(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
-    """Tapes that diverge as something else: on which releases, what they show there, and why if that is known."""
+    """Return the tapes that diverge as something else: releases, words, and the reason if known."""
     rows: Rows = []
     for scenario in ordered(known):
         kinds: dict[tuple[str, str], list[str]] = {}
@@ -233,7 +234,7 @@ def otherwise(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
 
 
 def empty(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
-    """Why a tape cannot be played on some releases; one row a scenario."""
+    """Return for each scenario why its tape cannot be played on some releases."""
     rows: Rows = []
     for scenario in ordered(known):
         reasons: dict[str, list[str]] = {}
@@ -245,21 +246,21 @@ def empty(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
 
 
 def _cells(matrix: Matrix, scenario: Scenario, verdict: str) -> list[tuple[str, str]]:
-    """Target and words of a scenario's replays with a verdict."""
+    """Return target and words of a scenario's replays with a verdict."""
     replays = [(target, matrix.replays.get(target, {}).get(scenario.name)) for target in matrix.releases]
     return [(target, replayed.what) for target, replayed in replays if replayed and replayed.verdict == verdict]
 
 
 def _reason(target: str, what: str) -> str:
-    """Why a tape cannot be played, in the same words for each release, and no more than that."""
+    """Return why a tape cannot be played, in words that do not depend on the release."""
     same = what.replace("this target", "this release").replace(target, "this release")
     parts = [part for part in _EVENT.sub(r"\1: ", same).split("; ") if not part.startswith(_ADVICE)]
     return "; ".join([part for part in parts if not part.startswith(_ELSEWHERE)] or parts)
 
 
 def untold(matrix: Matrix) -> list[str]:
-    """What hunts found on releases that have a bug of the same level, and what looks like none that diverges there: one
-    line a level and kind."""
+    """Return the finds on releases that have a bug of the same level but that look like no bug that diverges there: one
+    line for each scope and kind."""
     kinds: dict[tuple[str, str], set[str]] = {}
     for key, hunt in matrix.hunts.items():
         for _, what in news(matrix, key.target, hunt) if hunt.wanted else []:
@@ -271,7 +272,7 @@ UNREPORTED = (
     "A row that says unreported is of a bug that fuzzing found and of which no public report was found; a number there "
     "is of the PR that made it possible."
 )
-"""What the head of a row may say."""
+"""Meaning of the head of a row."""
 
 TAPE_NUMBERS = "Tapes are counted from 0, as staleloc fuzz --seed S numbers them, and are the same on every machine."
 """How to read the number of a tape."""
@@ -280,11 +281,11 @@ UNTOLD = (
     "What hunts found on releases that have a bug of the same level, and what looks like none by class and words or "
     "shape: other faces of these bugs, or others."
 )
-"""What stands under the heading of what is not told apart."""
+"""Caption of the finds that are not told apart."""
 
 
 def measured(matrix: Matrix) -> str:
-    """How the matrix was measured, in a sentence."""
+    """Return one sentence on how the matrix was measured."""
     seeds = ", ".join(map(str, matrix.seeds))
     return (
         f"Measured with staleloc {matrix.version}: hunts of {matrix.budget} each, seeds {seeds}, one process a hunt, "
@@ -293,7 +294,7 @@ def measured(matrix: Matrix) -> str:
 
 
 def quiet_caption(matrix: Matrix) -> str:
-    """How to read the table of `quiet_rows`."""
+    """Return the caption of `quiet_rows`."""
     return (
         f"Releases and levels at which no tape diverges: one hunt each, of one seed ({matrix.seeds[0]}), for "
         f"{matrix.budget}. A scenario that is named there was found, and is known: its tape diverges on this release "
@@ -303,7 +304,7 @@ def quiet_caption(matrix: Matrix) -> str:
 
 
 def quiet_rows(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
-    """A table of the places where no tape diverges: what the hunt of each came to."""
+    """Return the table of quiet places and the results of their hunts."""
     quiet = places(matrix, known)
     drawn = scopes(known)
     head = ("release", *(str(scope).removeprefix("the ") for scope in drawn))
@@ -315,7 +316,7 @@ def quiet_rows(matrix: Matrix, known: Sequence[Scenario]) -> Rows:
 
 
 def quiet_total(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
-    """One line: how much was played where no tape diverges, and whether there was something; none if nothing was."""
+    """Return one line on all hunts of quiet places, or nothing if there are none."""
     hunts = [(target, hunt) for target, scope in places(matrix, known) if (hunt := hunted(matrix, target, scope))]
     if not hunts:
         return []

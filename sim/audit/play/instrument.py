@@ -1,4 +1,10 @@
-"""INSTRUMENT"""
+"""Counters, and the calls of them that are put into the target's source when it is loaded.
+
+Calls are put after the statements of sites, before those of guards, and around reads of a cache. A cached translation
+is *alive* from the moment when it is kept until it is dropped. A site is *exposed* to a cache if a translation was
+alive when the site changed the mapping, and the cache was read again before it was filled anew; it is *served* if the
+old translation was still there. All objects of a class count as one cache.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +23,19 @@ from ..source.sites import Map
 __all__ = ["NAME", "Hook", "Counters", "Instrumenter", "hooks_of", "install"]
 
 NAME = "_staleloc_notes"
-"""Under which woven source finds the counters, wherever it is imported."""
+"""Name in `builtins` by which instrumented source finds the counters."""
 
 _T = TypeVar("_T")
 
 
 @dataclass
 class _Waiting:
-    """A site has changed the mapping under an answer, and nobody has asked for it since.
+    """A change of the mapping under a cached translation that has not been read since.
 
     Attributes:
-        event: index of the event in which that happened.
-        dropped: whether the answer is gone.
-        guard: which invalidation it was that dropped it, if it is one of those that are counted.
+        event: index of the event of the change.
+        dropped: whether the translation was dropped.
+        guard: number of the invalidation that dropped it, if that is counted.
     """
 
     event: int
@@ -38,19 +44,19 @@ class _Waiting:
 
 
 class Counters:
-    """What woven source has counted.
+    """The counts of instrumented source.
 
     Attributes:
         call: the call of the target that is under way; ``""`` for none, and then nothing is counted.
         reached: ``(site, call)`` -> how often.
-        alive: site -> how often an answer was alive then.
+        alive: site -> how often a cached translation was alive.
         exposed: ``(site, cache)`` -> how often.
-        served: ``(site, cache)`` -> how often an answer from before was there and asked for.
-        late: ``(site, cache)`` -> events of this tape in which the site changed the mapping under an answer, each with
-            the event in which it was served afterwards.
+        served: ``(site, cache)`` -> how often a translation from before was read.
+        late: ``(site, cache)`` -> pairs of events of this tape: in the first the site changed the mapping under a
+            cached translation, in the second that was served.
         changed: event of this tape -> sites that were reached in it.
-        needed: guard -> how often an answer that it dropped was asked for again.
-        passed: guards whose statement was come to in this tape.
+        needed: guard -> how often a translation that it had dropped was read again.
+        passed: guards whose statement was reached in this tape.
     """
 
     def __init__(self) -> None:
@@ -67,7 +73,7 @@ class Counters:
         self._waiting: dict[int, dict[int, _Waiting]] = {}
 
     def restart(self) -> None:
-        """New objects, for another tape: nothing is alive."""
+        """Begin another tape with new objects: nothing is alive."""
         self.late.clear()
         self.changed.clear()
         self.passed.clear()
@@ -75,7 +81,7 @@ class Counters:
         self._waiting.clear()
 
     def site(self, number: int) -> None:
-        """A site has changed the mapping."""
+        """Count that a site has changed the mapping."""
         if not self.call:
             return
         event = playing()
@@ -86,29 +92,29 @@ class Counters:
             self._waiting.setdefault(cache, {})[number] = _Waiting(event)
 
     def keep(self, cache: int) -> None:
-        """An answer is kept."""
+        """Count that a translation is kept."""
         self._live.add(cache)
         self._waiting.pop(cache, None)
 
     def drop(self, cache: int) -> None:
-        """What is kept is forgotten."""
+        """Count that a translation is dropped."""
         self._live.discard(cache)
         for it in self._waiting.get(cache, {}).values():
             it.dropped = True
 
     def guard(self, number: int) -> None:
-        """An invalidation that guards sites is over."""
+        """Count that an invalidation has run."""
         for waiting in self._waiting.values():
             for it in waiting.values():
                 if it.dropped and it.guard is None:
                     it.guard = number
 
     def come(self, number: int) -> None:
-        """The statement of a guard that drops nothing is about to run."""
+        """Count that the statement of a guard that drops nothing is about to run."""
         self.passed.add(number)
 
     def read(self, cache: int, value: _T) -> _T:
-        """A cache is asked; gives `value` back."""
+        """Count that a cache is read, and return `value`."""
         if self.call and cache in self._waiting:
             waiting = self._waiting.pop(cache)
             self.needed.update({it.guard for it in waiting.values() if it.guard is not None})
@@ -121,7 +127,7 @@ class Counters:
 
 
 def install() -> Counters:
-    """Counters, where woven source finds them."""
+    """Make new counters that instrumented source finds."""
     notes = Counters()
     setattr(builtins, NAME, notes)
     return notes
@@ -131,7 +137,7 @@ Says = Literal["site", "keep", "drop", "read", "guard", "come"]
 
 
 class Hook(NamedTuple):
-    """A call to put in: what it says, the number of the site, cache or guard, and the place."""
+    """A call to put in: the method of `Counters`, the number of the site, cache or guard, and the position."""
 
     says: Says
     number: int
@@ -141,8 +147,8 @@ class Hook(NamedTuple):
 
 
 def hooks_of(found: Map, changes: Sequence[Change]) -> dict[str, list[Hook]]:
-    """Path of a file -> what is put into it. Sites and caches have the numbers that they have in `found`, guards those
-    of `changes`."""
+    """Return the hooks of each file, by its path. Sites and caches have their numbers of `found`, guards those of
+    `changes`."""
     hooks: dict[str, list[Hook]] = defaultdict(list)
 
     def put(says: Says, number: int, spots: Iterable[Spot]) -> None:
@@ -162,13 +168,13 @@ def hooks_of(found: Map, changes: Sequence[Change]) -> dict[str, list[Hook]]:
 
 
 class Instrumenter:
-    """A function from sources to sources, for a loader.
+    """A transformation of sources, for a loader.
 
     Args:
-        hooks: module -> what is put into it.
+        hooks: module -> its hooks.
 
     Attributes:
-        woven: hooks that found their place, by module.
+        placed: module -> how many hooks found their position.
     """
 
     def __init__(self, hooks: Mapping[str, Sequence[Hook]]) -> None:
@@ -176,7 +182,7 @@ class Instrumenter:
         self.placed: dict[str, int] = {}
 
     def __call__(self, module: str, source: str) -> str:
-        """`source` with the calls; unchanged if it has none."""
+        """Return `source` with the calls."""
         hooks = self._hooks.get(module)
         if not hooks:
             return source

@@ -1,4 +1,4 @@
-"""Takes guards away, one at a time, in processes that play tapes without them."""
+"""Mutation: removes guards one at a time, in workers that play tapes without them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .jobs import GRACE_SECONDS, run_jobs
 __all__ = ["Proof", "prove"]
 
 MAX_FRESH = 200
-"""Rounds of new tapes, after those that came to the guard."""
+"""Rounds of new tapes, after those that reached the guard."""
 
 COUNTED_FRESH = 40
-"""The same where tapes are counted, not seconds."""
+"""The same if tapes are counted and not seconds."""
 
 KNOWN_TAPES = 10
-"""Tapes that are played without a guard of which it is known that nothing can notice."""
+"""Tapes without a guard whose removal is known to be an equivalent mutant."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of taking a guard away.
+    """The result of removing a guard.
 
     Attributes:
         outcome: ``"killed"`` (a tape diverges), ``"otherwise"`` (without an invalidation a tape diverges, but serves no
-            answer from before), ``"survived"``, ``"never needed"`` (no tape came there, or asked again for what it
+            translation from before), ``"survived"``, ``"never needed"`` (no tape reached it, or read again what it
             dropped), ``"not made"`` (the source does not run without it, or its module is not loaded) or ``"failed"``.
-        tapes: how many were played.
-        seconds: of processor time.
+        tapes: tapes that were played.
+        seconds: processor time.
         events: kinds of the events of a tape that shows it.
-        why: of a failure, or what became of its process, in one line.
+        why: reason of a failure, or the end of its process, in one line.
     """
 
     outcome: str
@@ -53,7 +53,7 @@ class Proof:
 
     @classmethod
     def of(cls, account: dict[str, Any]) -> Proof:
-        """From what a process says."""
+        """Return the result of a worker's answer."""
         if "divergence" not in account:
             return cls(**account)
         scope, divergence = SCOPES[account["scope"]], divergence_from_json(account["divergence"])
@@ -68,14 +68,15 @@ def prove(
     budget: AuditBudget,
     known: Container[str] = (),
 ) -> list[Proof]:
-    """Take the guards away, one at a time, and play the tapes that needed them, then new ones; in the same order.
+    """Remove the guards one at a time, play the tapes that needed them and then new ones. Return results in the same
+    order.
 
     Args:
         sources: path of a file -> its source.
-        known: names of changes that nothing can notice; few tapes are spent on them.
+        known: names of changes that are known to be equivalent mutants; few tapes are spent on them.
 
     Raises:
-        TargetError: a process was lost.
+        TargetError: a worker was lost.
     """
     tried = [number for number, change in enumerate(changes) if _may_show(number, change, reached)]
     tried.sort(key=lambda number: (reached.needing[number][:1], number))  # the cheapest first
@@ -106,7 +107,7 @@ def prove(
 def _told(
     change: Change, sources: dict[str, Source], tapes: Sequence[tuple[int, int, int]], fresh: int
 ) -> dict[str, Any]:
-    """A change, for the process that makes it."""
+    """Return a change as JSON values for the worker."""
     return {
         "module": sources[change.spot.path].module,
         "kind": change.kind,
@@ -120,7 +121,7 @@ def _told(
 
 
 def _may_show(number: int, change: Change, reached: Coverage) -> bool:
-    """Whether a tape came there, or, of an invalidation, one of its sites was exposed to one of its caches: without
-    that, new tapes would be in vain, too."""
+    """Return whether a tape reached the guard or, for an invalidation, one of its sites was exposed to one of its
+    caches. Otherwise new tapes cannot show anything."""
     exposed = any(reached.exposed[site][cache] for site in change.sites for cache in change.caches)
     return bool(reached.needing[number]) or exposed

@@ -1,7 +1,7 @@
-"""A process that tries changed targets. One job comes in on standard input, its accounts go out at the end.
+"""The worker that tries changes of a target.
 
-The target is loaded once, as it is. Each change is tried in a process forked from that: one function gets other code,
-the tapes that came to the guard are played, then new ones. Whatever a change breaks ends with its process.
+The target is loaded once, unchanged. Each change is tried in a fork of that process: one function gets other code, then
+the tapes that reached the guard are played, then new ones. If a change breaks the process, only the fork ends.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .jobs import serve_job
 from .patch import Functions, Patch, changed_code
 
 MAX_SHRINKING = 60
-"""Tapes that are played to make one that kills shorter. Only its events are shown, so it need not be minimal."""
+"""Tapes that are played to shrink a tape that kills. Only its events are shown, so it need not be minimal."""
 
 LOST_SECONDS = 120.0
-"""How much longer than its budget a forked process may take."""
+"""Time that a fork may take beyond its budget."""
 
 
 def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Functions) -> dict[str, Any]:
-    """What the tapes come to with one change made."""
+    """Play the tapes with one change made."""
     name = change["module"]
     module = parse(job["target"]).family.module(name)
     code = changed_code(job["sources"][name], change, name)
@@ -48,7 +48,7 @@ def _try(job: dict[str, Any], change: dict[str, Any], target: Any, functions: Fu
 
 
 def _later(job: dict[str, Any], change: dict[str, Any], target: Any) -> Functions:
-    """The functions once a tape has come to the guard: engines load some of their modules late."""
+    """Return the functions after a tape has reached the guard: engines load some of their modules late."""
     scopes = profiles_by_scope(target, job["target"])
     for _, number, index in change["tapes"][:1]:
         play_one(target, job["seed"], scopes[number], index)
@@ -80,7 +80,7 @@ class _Trial:
             except DeclaredError:
                 raise
             except Exception as error:
-                # Outside any event: the target cannot even be built.
+                # The error came outside any event: the target cannot even be built.
                 spent = {"tapes": tapes, "seconds": self._seconds()}
                 return {"outcome": _lost(self._change), "why": said(error), **spent}
             divergence = verdict.divergence
@@ -99,20 +99,21 @@ class _Trial:
         return time.process_time() - self._started
 
     def _tapes(self) -> Iterator[tuple[int, int, bool]]:
-        """Number of the scope, of the tape, and whether it is new: those that came to the guard, then others there."""
+        """Yield the number of the scope, the number of the tape, and whether it is new. Tapes that reached the guard
+        come first, then new ones of the same scopes."""
         known = [(number, index, False) for _, number, index in self._change["tapes"]]
         scopes = sorted({number for number, _, _ in known}) or sorted(self._scopes)
         fresh = random_tapes(scopes, range(FRESH, FRESH + self._change["fresh"]))
         return itertools.chain(known, ((number, index, True) for number, index in fresh))
 
     def _tells(self, divergence: Divergence) -> bool:
-        """Whether it is what the guard is for. Without an invalidation an answer outlives its mapping; anything else
-        says only that a statement was missed."""
+        """Return whether a divergence is what the guard prevents. Without an invalidation that is a stale translation;
+        another divergence shows only that the statement is needed."""
         stale = divergence.kind == "stale-translation" or divergence.stale_at is not None
         return stale or self._change["kind"] != "invalidation"
 
     def _is_silent(self, tape: Tape, number: int) -> bool:
-        """Whether the target as it is plays this tape to its end."""
+        """Return whether the unchanged target plays this tape without divergence."""
         self._patch.take_out()
         silent = self._play(tape, number) is None
         self._patch.put_in()
@@ -127,22 +128,22 @@ class _Trial:
         return play_tape(tape, self._target, self._profile(tape, number)).divergence
 
     def _events(self, tape: Tape, number: int, divergence: Divergence) -> list[str]:
-        """Kinds of the events that it takes, as far as they are found soon."""
+        """Return the kinds of the events of a tape that is shrunk for a short time."""
         if divergence.kind == "hang":
             return [it.kind for it in tape.events[: divergence.event + 1]]
-        judge = partial(self._play, number=number)
-        shrunk = shrink(tape, divergence, self._profile(tape, number), judge, MAX_SHRINKING)
+        play = partial(self._play, number=number)
+        shrunk = shrink(tape, divergence, self._profile(tape, number), play, MAX_SHRINKING)
         return [it.kind for it in shrunk.tape.events]
 
 
 def _lost(change: dict[str, Any]) -> str:
-    """What it says of a guard that the target cannot be played at all without it. It says that the statement is missed,
-    not that an answer outlives its mapping."""
+    """Return the outcome if the target cannot be played at all without a guard. The statement is needed, but that shows
+    no stale translation."""
     return "failed" if change["kind"] == "invalidation" else "killed"
 
 
 def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, Any]) -> dict[str, Any]:
-    """What `work` comes to in a process of its own, which is ended if it takes longer.
+    """Do `work` in a fork, which is killed after `limit` seconds.
 
     Raises:
         DeclaredError: a function of the user's file fails.
@@ -176,7 +177,7 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, 
 
 
 def _read(stream: int, limit: float) -> str | None:
-    """All that comes, or None if it takes too long."""
+    """Read a stream to its end. Return None if that takes too long."""
     deadline = time.monotonic() + limit
     parts: list[bytes] = []
     with os.fdopen(stream, "rb", buffering=0) as source:
@@ -190,7 +191,7 @@ def _read(stream: int, limit: float) -> str | None:
 
 def _prove(job: dict[str, Any]) -> list[dict[str, Any]]:
     target = load_target(job["target"], None)
-    if parse(job["target"]).family.loads_late:  # so that what it loads late is there before the forks
+    if parse(job["target"]).family.loads_late:  # its late modules are loaded before the forks
         for profiles in profiles_by_scope(target, job["target"]).values():
             play_one(target, job["seed"], profiles, 0)
     functions = Functions()

@@ -1,4 +1,4 @@
-"""Puts a change into a target that is loaded, and takes it out again: a function's code is exchanged."""
+"""Puts a change into a loaded target and takes it out again by exchanging the code of functions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 __all__ = ["Functions", "Patch", "changed_code"]
 
 Key = tuple[str, str, int]
-"""Module, qualified name, first line: a property's getter and setter share a name."""
+"""Module, qualified name and first line. The line is needed because a property's getter and setter share a name."""
 
 
 class Functions:
-    """The functions of a process, by where they are defined."""
+    """The functions of a process, by place of definition."""
 
     def __init__(self) -> None:
         self._known: dict[Key, list[FunctionType]] = {}
@@ -26,8 +26,8 @@ class Functions:
                 self._known.setdefault(key, []).append(it)
 
     def versions(self, module: str, code: CodeType) -> Patch | None:
-        """Functions that `code` is another version of; None if there is none that could have it: it is not loaded, or
-        closes over other names."""
+        """Return a patch of the functions that `code` is another version of. Return None if there is none: it is not
+        loaded, or closes over other names."""
         fitting = [
             (function, it)
             for it in _codes(code)
@@ -38,28 +38,28 @@ class Functions:
 
 
 class Patch:
-    """Other code for some functions: a function, and those that it made before and that are still there."""
+    """Other code for a function and the functions that it made earlier."""
 
     def __init__(self, versions: Sequence[tuple[FunctionType, CodeType]]) -> None:
         self._before = [(function, function.__code__) for function, _ in versions]
         self._after = versions
 
     def put_in(self) -> None:
-        """From now on they run it."""
+        """Run the changed code from now on."""
         for function, code in self._after:
             function.__code__ = code
 
     def take_out(self) -> None:
-        """They are as they were."""
+        """Run the original code again."""
         for function, code in self._before:
             function.__code__ = code
 
 
 def changed_code(source: str, change: Mapping[str, Any], filename: str) -> CodeType | None:
-    """The code of a change's function with the change made; None if it is not there, or cannot go.
+    """Return the code of a function with a change made. Return None if the place does not exist or cannot be removed.
 
     Args:
-        source: of the whole module.
+        source: source of the whole module.
         change: ``kind``, ``line``, ``column``, ``old`` and ``new`` of a `Change`.
     """
     tree = ast.parse(source)
@@ -95,7 +95,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _outermost(
     tree: ast.Module, line: int, column: int
 ) -> tuple[list[ast.ClassDef], ast.FunctionDef | ast.AsyncFunctionDef] | None:
-    """The function in which a place lies that lies in no other function, and the classes around it."""
+    """Return the outermost function around a position, and the classes around that function."""
     todo: list[tuple[list[ast.ClassDef], ast.AST]] = [([], tree)]
     while todo:
         classes, node = todo.pop()
@@ -115,7 +115,7 @@ class _Changer(ast.NodeTransformer):
     """Makes one change.
 
     Attributes:
-        made: whether its place was met, and the change can be made there.
+        made: whether the place was found and the change could be made.
     """
 
     def __init__(self, change: Mapping[str, Any]) -> None:
@@ -143,7 +143,7 @@ class _Changer(ast.NodeTransformer):
         return (node.lineno, node.col_offset) == self._where
 
     def _block(self, block: Sequence[Any]) -> list[Any]:
-        """The statements of a block; one without, or the other way round, if the place is among them."""
+        """Return the statements of a block, with the change made if its place is among them."""
         statements = list(block)
         for index, it in enumerate(statements):
             if self.made or not isinstance(it, ast.stmt) or not self._is_at(it):
@@ -159,7 +159,7 @@ class _Changer(ast.NodeTransformer):
 
 
 def _can_go(node: ast.stmt) -> bool:
-    """Whether the function still runs without it: it gives nothing a name that is used later."""
+    """Return whether the function still runs without a statement, because it defines no name for later use."""
     if any(isinstance(it, ast.NamedExpr) for it in ast.walk(node)):
         return False
     if isinstance(node, ast.Assign):

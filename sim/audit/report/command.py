@@ -1,4 +1,5 @@
-"""COMMAND"""
+"""The command ``staleloc audit``: reads the source, plays tapes, removes guards, and shrinks, saves and reports
+failures."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ __all__ = ["AuditOutputs", "run"]
 
 @dataclass(frozen=True)
 class _Shown:
-    """A tape, and what it shrinks to; None if it does not diverge when it is played again."""
+    """A tape and its shrunk form; None if it does not diverge when it is played again."""
 
     diverged: FailingTape
     shrunk: Shrunk | None
@@ -40,10 +41,10 @@ class _Shown:
 
 
 def shown(audit: Audit, seed: int, folder: Path) -> tuple[Audit, list[str]]:
-    """Keep, for each site that is unguarded and each cache, the tape that is the shortest once it is shrunk.
+    """Keep for each unguarded site and each cache the tape that is shortest after shrinking.
 
     Returns:
-        The audit with no other tapes in its rows, and what to tell of each, the shortest first.
+        The audit with no other tapes in its rows, and the report of each tape, the shortest first.
     """
     diverged = {it.name: it for row in audit.rows for it in row.diverged}
     if not diverged:
@@ -69,7 +70,7 @@ def _shrunk(diverged: FailingTape, player: Player, target: str, seed: int) -> Sh
 
 
 def _chosen(row: Row, tapes: Mapping[str, _Shown]) -> Row:
-    """A row with one tape for each cache."""
+    """Return a row with one tape for each cache."""
     best: dict[int, _Shown] = {}
     for it in sorted((tapes[it.name] for it in row.diverged), key=lambda it: it.size):
         for site, cache in it.diverged.group.blamed:
@@ -110,7 +111,7 @@ class AuditOutputs:
 
 @dataclass(frozen=True)
 class Result:
-    """What to print, and what was found."""
+    """The texts to print, and the audit."""
 
     audit: Audit
     text: str
@@ -118,8 +119,8 @@ class Result:
     annotations: tuple[str, ...]
 
     def code(self, strict: bool) -> int:
-        """The exit code: 1 if a site is unguarded; with `strict` also if one is unproven, if nothing noticed that a
-        guard was gone, or if a tape diverges that no site explains."""
+        """Return the exit code: 1 if a site is unguarded; with `strict` also if a site is unproven, no tape missed a
+        removed guard, or a tape diverges that no site explains."""
         bad = {"unguarded", "unproven"} if strict else {"unguarded"}
         questions = any(it.stands == "unnoticed" for it in self.audit.guards) or bool(self.audit.unexplained)
         return int(any(row.is_asked and row.verdict in bad for row in self.audit.rows) or (strict and questions))
@@ -131,11 +132,11 @@ def run(
     """Audit a target.
 
     Args:
-        only: which guards are taken away, as patterns for ``path:function``, with commas.
-        show: is told what is being done.
+        only: the guards to remove, as patterns for ``path:function``, with commas.
+        show: is called with the stage of the audit.
 
     Raises:
-        TargetError: it cannot be had, or not be played.
+        TargetError: the target cannot be fetched or played.
         KeepError: a file cannot be written.
     """
     outputs.check()

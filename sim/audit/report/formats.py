@@ -1,4 +1,4 @@
-"""FORMATS"""
+"""The audit as text, GitHub annotations, an HTML page, JSON, and SARIF 2.1.0 for code scanning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EVENTS = 6
 
 
 def to_text(audit: Audit) -> str:
-    """The report."""
+    """Return the report for a terminal."""
     found, coverage = audit.found, audit.coverage
     lines = [
         f"{audit.target}: {len(audit.rows)} places change the mapping, {len(found.caches)} keep a translation "
@@ -59,7 +59,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def killed_by(proof: Proof) -> str:
-    """The events of a tape that notices, and the time it took to find it."""
+    """Return the events of a tape that misses the guard, and the time that it took to find it."""
     more = len(proof.events) - _EVENTS
     events = ", ".join(proof.events[:_EVENTS]) + (f", {more} more" if more > 0 else "")
     return f"{events} ({proof.seconds:.1f} s)".lstrip()
@@ -83,8 +83,7 @@ def _shown_by(audit: Audit, row: Row) -> str:
 
 
 def by_kind(audit: Audit) -> list[tuple[str, ...]]:
-    """A line for each kind of guard: how many were found, noticed, known to be noticed by nothing, not noticed, and not
-    tried: no tape comes there, or the source does not run without it."""
+    """Return a row for each kind of guard: its name, how many were found, and how many have each status."""
     found = Counter(it.change.kind for it in audit.guards)
     counts = Counter((it.change.kind, it.stands) for it in audit.guards)
     return [
@@ -95,7 +94,7 @@ def by_kind(audit: Audit) -> list[tuple[str, ...]]:
 
 
 def _guards(audit: Audit) -> list[str]:
-    """What came of taking guards away."""
+    """Return the lines on removed guards."""
     if not audit.guards:
         return []
     head = ("guards, each taken away once", "found", *get_args(Standing))
@@ -108,7 +107,8 @@ def _guards(audit: Audit) -> list[str]:
 
 
 def _outcome(tried: Tried) -> str:
-    """What to say of a guard: of an invalidation always, of others if nothing noticed, or against what is known."""
+    """Return the text on a guard. Invalidations always have one; other guards only if no tape missed them, or against a
+    known reason."""
     proof, reason = tried.proof, tried.reason
     if tried.is_stale:
         return "said to be missed by nothing, and killed: the entry is stale"
@@ -161,10 +161,10 @@ def _wrapped(text: str) -> list[str]:
 
 
 def to_github(audit: Audit, prefix: str) -> list[str]:
-    """A line for each site that is not safe, as GitHub takes them from a workflow's output.
+    """Return a line for each site that is not safe, in the form of workflow annotations.
 
     Args:
-        prefix: from the repository's root to the folder that the paths are relative to.
+        prefix: path from the repository's root to the folder that the paths are relative to.
     """
     lines = []
     for row in audit.rows:
@@ -186,7 +186,7 @@ def _property(text: str) -> str:
 
 
 def to_html(audit: Audit) -> str:
-    """The page."""
+    """Return one HTML file without external resources."""
     loader = PackageLoader("staleloc.sim.audit.report", "")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.get_template("page.html").render(
@@ -230,7 +230,7 @@ _RULES = {
 
 
 def to_json(audit: Audit) -> dict[str, Any]:
-    """Everything that was found and counted."""
+    """Return everything that was found and counted."""
     rows = {row.number: row for row in audit.rows}
     return {
         "format": FORMAT,
@@ -304,7 +304,8 @@ def _site(audit: Audit, number: int, row: Row | None) -> dict[str, Any]:
 
 
 def to_sarif(audit: Audit, prefix: str) -> dict[str, Any]:
-    """A SARIF log with a result for each site that is not safe. Paths are relative to a repository, below `prefix`."""
+    """Return a SARIF log with a result for each site that is not safe. Paths are relative to a repository, below
+    `prefix`."""
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
     results = [
         {

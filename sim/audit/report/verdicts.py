@@ -1,4 +1,8 @@
-"""VERDICTS"""
+"""Verdicts on mutation sites, from the counts, the mutation results and what is known of guards.
+
+``known/*.json`` holds the reason why no tape misses some guards, found by reading the source. A reason of one release
+is not applied to another, where the line that makes it true may be missing. It is shown as a hint, with its release.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ from ..source.sites import Map, Site
 __all__ = ["LEFT_ALONE", "Audit", "Reasons", "Row", "Standing", "Tried", "reasons_for", "rows_of", "tried"]
 
 Sort = Literal["equivalent", "not driven", "gap"]
-"""Nothing can tell the changed target from the right one; it takes something that no target here has; or a tape could
-miss it, and none does yet."""
+"""The change is an equivalent mutant; it needs something that no target here has; or a tape could miss the guard, and
+none does yet."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,13 @@ class Reason:
 
 
 class Reasons:
-    """What is known of the guards of one target.
+    """The reasons that are known for the guards of one target.
 
     Attributes:
-        subject: what it was read on: a target or a family; ``""`` if nothing is known.
+        subject: the target or family whose source was read; ``""`` if nothing is known.
         is_its_own: whether that is the target itself, and not a relative of it.
-        guards: a guard's name -> why nothing misses it.
-        places: pattern for ``path:function`` -> why no tape comes there.
+        guards: name of a guard -> why no tape misses it.
+        places: pattern for ``path:function`` -> why no tape reaches it.
     """
 
     def __init__(self, subject: str, is_its_own: bool, entries: list[dict[str, str]]) -> None:
@@ -49,10 +53,10 @@ class Reasons:
         self.places = {it["place"]: Reason(_sort(it), it["why"]) for it in entries if "place" in it}
 
     def of(self, change: Change, reached: bool) -> Reason | None:
-        """What is known of a guard.
+        """Return the reason for a guard.
 
         Args:
-            reached: whether tapes came to it; what is said of a place holds only if none did.
+            reached: whether tapes reached it; the reason of a place holds only if none did.
         """
         named = self.guards.get(change.name)
         if named is not None or reached:
@@ -75,7 +79,7 @@ def _sort(entry: dict[str, str]) -> Sort:
 
 @functools.cache
 def reasons_for(target: str) -> Reasons:
-    """What is known of a target by its name, or else of the newest release; nothing of changed copies of our own."""
+    """Return the reasons for a target by its name, or else those of the newest release; none for changed copies."""
     spec = parse(target)
     known, name = spec.family.audited, spec.family.name
     if spec.root is not None or not known:
@@ -91,8 +95,9 @@ def _read(subject: str, is_its_own: bool) -> Reasons:
 Verdict = Literal["safe", "unguarded", "unproven"]
 
 Standing = Literal["killed", "known", "not driven", "unnoticed", "untried"]
-"""What became of a guard that was to be taken away: a tape missed it, in whatever way; none can; it takes something
-that no target here has; none did; or no tape came to it, or the source does not run without it."""
+"""The status of a guard after its removal: a tape missed it; it is a known equivalent; it needs something that no
+target here has; no tape missed it; or it was not tried, because no tape reached it or the source does not run without
+it."""
 
 LEFT_ALONE = "its invalidations were left alone"
 """Why a site is unproven that the user did not ask about."""
@@ -100,10 +105,10 @@ LEFT_ALONE = "its invalidations were left alone"
 
 @dataclass(frozen=True)
 class Tried:
-    """A guard, and what came of taking it away.
+    """A guard and the result of its removal.
 
     Attributes:
-        reason: what is known of it, which is only a hint if it was read on another release.
+        reason: the known reason; only a hint if it is of another release.
     """
 
     change: Change
@@ -113,24 +118,24 @@ class Tried:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a tape has shown that what is known of it is not so."""
+        """Whether a tape has refuted the known reason."""
         return self.stands == "killed" and self.reason is not None
 
 
 @dataclass(frozen=True)
 class Row:
-    """A mutation site and what is known of it.
+    """A mutation site and its verdict.
 
     Attributes:
-        number: of the site in the map.
+        number: number of the site in the map.
         calls: calls of the target in which it was reached, the most frequent first.
-        exposed: how often an answer was alive at the site and was asked for again afterwards.
-        served: how often it was still the answer from before.
-        tried: guards that were taken away: its invalidations, and guards of every kind in its function.
-        killed: those of them that a tape noticed.
-        shown_by: of these, of the invalidations first, the one that takes the fewest events.
-        why: in one sentence, what the verdict rests on, or what is missing.
-        diverged: tapes that show it, if it is unguarded, for each cache that served an answer from before.
+        exposed: how often a cached translation was alive at the site and was read afterwards.
+        served: how often that was still the translation from before.
+        tried: guards that were removed: its invalidations, and guards of every kind in its function.
+        killed: those of them that a tape missed.
+        shown_by: of these the one with the shortest tape, invalidations first.
+        why: the basis of the verdict, or what is missing, in one sentence.
+        diverged: tapes that show an unguarded site, for each cache that served a stale translation.
     """
 
     number: int
@@ -147,7 +152,7 @@ class Row:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it is one to tell of: not one whose guards the user wanted left alone."""
+        """Whether to report the site: not if the user excluded its guards."""
         return self.verdict != "safe" and self.why != LEFT_ALONE
 
     @property
@@ -158,7 +163,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything the audit of one target came to."""
+    """The whole result of an audit of one target."""
 
     target: str
     release: str | None
@@ -169,7 +174,7 @@ class Audit:
 
     @property
     def unexplained(self) -> Counter[str]:
-        """Kind of event -> how many tapes diverge there, and no site is known to be why."""
+        """Kind of event -> tapes that diverge there and that no site explains."""
         unguarded = {row.number for row in self.rows if row.diverged}
         tapes: Counter[str] = Counter()
         for way, count in self.coverage.failures.counts.items():
@@ -179,7 +184,7 @@ class Audit:
 
 
 def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) -> list[Tried]:
-    """Guards, what came of taking each away, and what that says."""
+    """Return the guards with the results of their removal and their status."""
     guards = []
     for change, proof in zip(changes, proofs, strict=True):
         reason = reasons.of(change, proof.outcome in ("killed", "otherwise", "survived"))
@@ -193,7 +198,7 @@ def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) 
 
 
 def _standing(proof: Proof, reason: Reason | None) -> Standing:
-    """What the outcome says of a guard, with what is known of it."""
+    """Return the status of a guard from its result and the known reason."""
     if proof.outcome in ("killed", "otherwise"):
         return "killed"
     if reason is not None and reason.sort == "not driven":
@@ -204,7 +209,7 @@ def _standing(proof: Proof, reason: Reason | None) -> Standing:
 
 
 def rows_of(found: Map, modules: dict[str, str], coverage: Coverage, guards: Sequence[Tried]) -> tuple[Row, ...]:
-    """One row a site that changes the mapping, in the order of files and lines.
+    """Return one row for each site that changes the mapping, in the order of files and lines.
 
     Args:
         modules: path of a file -> the name under which the target imports it.
@@ -246,8 +251,8 @@ def _row(number: int, found: Map, modules: dict[str, str], coverage: Coverage, g
 
 
 def _showing(number: int, coverage: Coverage) -> tuple[FailingTape, ...]:
-    """For each cache that served an answer from before a site's change, and each kind of event that asked for it, the
-    tape that diverges soonest."""
+    """Return the tape that diverges soonest, for each cache that served a translation from before the change of a site,
+    and each kind of event that read it."""
     tapes: dict[tuple[int, str], FailingTape] = {}
     for it in coverage.failing_tapes:
         for site, cache in it.group.blamed:
@@ -257,13 +262,13 @@ def _showing(number: int, coverage: Coverage) -> tuple[FailingTape, ...]:
 
 
 def _shortest(guards: Sequence[Tried]) -> Proof | None:
-    """Of the guards that a tape missed the one that it takes the fewest events to miss."""
+    """Return the result with the fewest events among the guards that a tape missed."""
     proofs = [it.proof for it in guards if it.proof.outcome == "killed" and it.proof.events]
     return min(proofs, key=lambda it: len(it.events), default=None)
 
 
 def _proof(found: Map, drops: Sequence[Tried]) -> str:
-    """What the verdict rests on. Other caches than these were watched, no more."""
+    """Return the basis of the verdict "safe". Other caches than these were only watched."""
     caches = sorted({found.caches[number].name for it in drops for number in it.change.caches})
     killed = sum(it.stands == "killed" for it in drops)
     known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
@@ -276,11 +281,11 @@ _UNTRIED = {
     "not made": "the statement cannot be taken away, or is not run here",
     "failed": "the changed target could not be loaded",
 }
-"""Outcome of taking a guard away -> what that says."""
+"""Outcome of a removal that was not tried -> its meaning."""
 
 
 def _missing(number: int, site: Site, modules: dict[str, str], coverage: Coverage, drops: Sequence[Tried]) -> str:
-    """What a proof lacks; nothing if it is one."""
+    """Return what a proof lacks; ``""`` if nothing."""
     if modules[site.spot.path] not in coverage.modules:
         return "its module is not run here"
     if number not in coverage.reached:
@@ -305,7 +310,8 @@ def _missing(number: int, site: Site, modules: dict[str, str], coverage: Coverag
 
 
 def _slipped(number: int, found: Map, coverage: Coverage, drops: Sequence[Tried]) -> str:
-    """Whether an answer got past the invalidations, which may be conditional; no tape shows that it was wrong."""
+    """Return whether a translation got past the invalidations, which may be conditional. No tape shows that it was
+    wrong."""
     for cache in sorted({cache for it in drops for cache in it.change.caches}):
         count = coverage.served[number][cache]
         if count:
@@ -317,7 +323,8 @@ def _slipped(number: int, found: Map, coverage: Coverage, drops: Sequence[Tried]
 
 
 def _doubted(number: int, found: Map, coverage: Coverage) -> str:
-    """Whether a site may be why a tape diverges: nobody knows who kept an answer, or what made it wrong."""
+    """Return whether a site may be the reason why a tape diverges, if the cache or the event that made it stale is not
+    known."""
     for it in coverage.failing_tapes:
         for site, cache in it.group.doubted:
             if site != number:
