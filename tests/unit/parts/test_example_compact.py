@@ -167,11 +167,16 @@ def test_a_copy_with_a_slip_of_the_pen_says_where(tmp_path: Path, command: Run) 
     assert err.count("\n") == 1
 
 
-def test_declared_events_are_of_the_allocator_level(command: Run) -> None:
-    """At the engine level nothing would be played of them."""
+def test_a_file_without_events_of_the_level_is_refused(command: Run, tmp_path: Path) -> None:
+    """Nothing would be played of it."""
     code, out, err = command("fuzz", "--features", "graphs", "--events", EVENTS)
     assert (code, out) == (2, "")
     assert err == "staleloc: declared events are of the allocator level; leave out --level engine --features graphs\n"
+    text = Path(EVENTS).read_text(encoding="utf-8").replace("kind =", 'level = "engine"\n    kind =')
+    (tmp_path / "other.py").write_text(text, encoding="utf-8")
+    code, out, err = command("fuzz", "--events", str(tmp_path / "other.py"))
+    assert (code, out) == (2, "")
+    assert err == "staleloc: declared events are of the engine level; add --level engine\n"
 
 
 @pytest.mark.parametrize(
