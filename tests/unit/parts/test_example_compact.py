@@ -84,7 +84,7 @@ def test_a_script_shows_it_without_us(stale: Tape, tmp_path: Path, run: Callable
 
 def test_a_tape_is_replayed_with_the_file_and_refused_without(stale: Tape, tmp_path: Path, command: Run) -> None:
     """One line says which file is missing; with it, the copy that remembers is silent and the other is not."""
-    known = {"provenance": {"events": hooks.events_origin(stale.events)}}
+    known = {"provenance": {"events": events_file.events_origin(stale.events)}}
     (tmp_path / "t.json").write_text(dumps(Tape(CONFIG, stale.events, **known)), encoding="utf-8")
     good, bad = (PATCH["copy"]("builtin", tmp_path / name, name == "bad") for name in ("good", "bad"))
     code, out, err = command("replay", "t.json", "--target", good)
