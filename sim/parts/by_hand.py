@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
 
 from ...models.config import Config
@@ -63,7 +63,7 @@ class ByHand(ABC):
         self._events, self._world = self._begin()
 
     @abstractmethod
-    def _begin(self) -> tuple[Mapping[str, type[Event]], _World]:
+    def _begin(self) -> tuple[dict[str, Any], _World]:
         """Build the cache; the events by name, and the world that is compared with it."""
 
     @abstractmethod
@@ -102,6 +102,7 @@ class ByHand(ABC):
             return
         if isinstance(event, Declared) and not isinstance(event, FromFile):
             event = joined(type(event), self.harness)(**event.arguments())
+            self._events[event.kind] = type(event)
         reason = self._refusal(event)
         if reason is not None:
             raise TargetError(f"{event.kind} cannot be played: {reason}")

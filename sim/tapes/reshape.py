@@ -6,6 +6,8 @@ Each returns the events of another tape, not necessarily a legal one; it is repa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from operator import add
 
 from ..core.event import Event, Role
 
@@ -31,13 +33,17 @@ def requests_of(events: tuple[Event, ...]) -> list[int]:
 
 def shortened(events: tuple[Event, ...], request: int, tokens: int) -> tuple[Event, ...]:
     """The same events with a request that never had its first `tokens` tokens."""
+
+    def place(position: int) -> int:
+        return max(0, position - tokens)
+
     due = tokens
     kept: list[Event] = []
     for event in events:
         rest, taken = event.without(request, due)
         due -= taken
         if rest is not None:
-            kept.append(_moved(rest, request, request, lambda position: max(0, position - tokens)))
+            kept.append(_moved(rest, request, request, place))
     return tuple(kept)
 
 
@@ -76,9 +82,7 @@ def joined(events: tuple[Event, ...]) -> Iterator[tuple[Event, ...]]:
             (count,) = total[other]
             rest = [event for event in (event.without(other, count)[0] for event in events) if event is not None]
             grown = (event.longer(first, count) if first in dict(event.appended()) else event for event in rest)
-            yield tuple(
-                _moved(event, other, first, lambda position, length=length: length + position) for event in grown
-            )
+            yield tuple(_moved(event, other, first, partial(add, length)) for event in grown)
 
 
 def scaled(events: tuple[Event, ...], pages_of: int, smaller: int) -> tuple[Event, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Self
 
 from ...core.event import Event, Role, Roles, smaller
 from .contracts import APPENDABLE, OUTSIDE_GROUP, Rule
@@ -26,7 +27,10 @@ class _Allocation(AllocatorEvent):
     """What all allocations have in common."""
 
     allocates = True
-    fits_pages = staticmethod(lambda size: size > 1)
+
+    @classmethod
+    def fits_pages(cls, size: int) -> bool:
+        return size > 1
 
     def swa_tail(self) -> int | None:
         """For how many of its last tokens it takes SWA slots; None for all."""
@@ -94,7 +98,6 @@ class Alloc(_Allocation):
     kind = "alloc"
     weight = 10
     always = True
-    fits_pages = staticmethod(lambda size: size == 1)
     rules = (
         OUTSIDE_GROUP,
         Rule("alloc hands out single slots: page size 1 only", lambda le, e: le.config.page_size == 1),
@@ -104,7 +107,11 @@ class Alloc(_Allocation):
     count: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event:
+    def fits_pages(cls, size: int) -> bool:
+        return size == 1
+
+    @classmethod
+    def propose(cls, draws: Draws) -> Self:
         return cls(draws.request(), draws.count())
 
     def perform(self, step: Step) -> None:
@@ -142,7 +149,7 @@ class AllocExtend(_Allocation):
     items: tuple[tuple[int, int], ...]
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event:
+    def propose(cls, draws: Draws) -> Self:
         requests = draws.several(range(draws.habits.requests))
         return cls(tuple((request, draws.count()) for request in requests))
 
@@ -188,7 +195,7 @@ class AllocDecode(_Allocation):
     requests: tuple[int, ...]
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         ledger = draws.ledger
         ready = [r for r in range(draws.habits.requests) if ledger.length(r) and ledger.appendable(r)]
         return cls(draws.several(ready)) if ready else None
@@ -223,7 +230,7 @@ class AllocExtendSwaTail(_Allocation):
     tail: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event:
+    def propose(cls, draws: Draws) -> Self:
         count = draws.count()
         if draws.choices.chance(50):
             count += draws.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ....models.world import World
@@ -33,7 +33,7 @@ class KvCache(ByHand):
     _world: World
     _step: Step
 
-    def _begin(self) -> tuple[Mapping[str, type[Event]], World]:
+    def _begin(self) -> tuple[dict[str, Any], World]:
         reason = unfit(self._config, self._profile)
         if reason is not None:
             raise TargetError(f"the tape cannot be played: {reason}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Self
 
-from ...core.event import Event, Role, Roles
+from ...core.event import Role, Roles
 from .contracts import OUTSIDE_GROUP, SPAN, Rule
 from .draws import Draws
 from .event import AllocatorEvent, clipped_span, span_words, tokens
@@ -29,7 +30,7 @@ class CpuCopy(AllocatorEvent):
     stop: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         request = draws.live()
         if request is None:
             return None
@@ -71,7 +72,7 @@ class LoadCpuCopy(AllocatorEvent):
     start: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         ledger = draws.ledger
         if not ledger.copies:
             return None
@@ -133,7 +134,7 @@ class Move(AllocatorEvent):
     count: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         request = draws.live()
         if request is None or draws.ledger.length(request) < 2:
             return None

@@ -8,11 +8,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from ....models.repack import repack
 from ....models.world import Grant
-from ...core.event import Event
 from ...declared import Books, Cache, Model
 from ..hooks import FromFile
 from .contracts import OUTSIDE_DRAFT, OUTSIDE_GROUP, Rule
@@ -74,7 +73,7 @@ class DeclaredCall(FromFile, AllocatorEvent):
     rules = (OUTSIDE_GROUP, OUTSIDE_DRAFT)
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         return cls.drawn(draws.choices, Books(draws.ledger))
 
     def meaning(self, ledger: Ledger) -> list[AllocatorEvent]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -24,7 +23,6 @@ class AllocatorEvent(Event):
         rules: what holds whenever a scheduler does it, in the order in which it is asked.
         always: whether every tape may have it.
         follows: the event without which it is not possible, if there is one.
-        fits_pages: whether an allocator with pages of this many tokens has it.
         allocates: it hands out slots for more tokens.
         remaps: it changes the SWA slots of tokens that stay.
         keeps_free_lists: it leaves the free lists alone.
@@ -35,14 +33,18 @@ class AllocatorEvent(Event):
     rules: ClassVar[tuple[Rule, ...]]
     always: ClassVar[bool] = False
     follows: ClassVar[type[AllocatorEvent] | None] = None
-    fits_pages: ClassVar[Callable[[int], bool]] = staticmethod(lambda size: True)
     allocates: ClassVar[bool] = False
     remaps: ClassVar[bool] = False
     keeps_free_lists: ClassVar[bool] = False
     reads_books: ClassVar[bool] = False
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def fits_pages(cls, size: int) -> bool:
+        """Whether an allocator with pages of this many tokens has it."""
+        return True
+
+    @classmethod
+    def propose(cls, draws: Draws) -> Self | None:
         """An event that suits the books, whether or not it is legal; None if none comes to mind."""
         return cls()
 

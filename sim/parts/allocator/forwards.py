@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from ....models.config import SWA
 from ...core.event import Event, Role, Roles, Span, smaller, without_one
@@ -61,7 +61,7 @@ class BeginForward(AllocatorEvent):
     precomputed: bool = False
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         ready = [r for r in range(draws.habits.requests) if draws.ledger.length(r)]
         if not ready:
             return None
@@ -161,7 +161,7 @@ class WriteKv(AllocatorEvent):
     layer: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         forward = draws.ledger.forward
         return cls(forward.next_layer) if forward is not None else None
 
@@ -201,7 +201,7 @@ class ReadKv(AllocatorEvent):
     layer: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         forward = draws.ledger.forward
         if forward is None or not forward.next_layer:
             return None
@@ -268,7 +268,7 @@ class Translate(AllocatorEvent):
     stop: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         forward = draws.ledger.forward
         if forward is not None and draws.choices.chance(90 if forward.broken else 60):
             start, stop = 0, forward.tokens
@@ -285,7 +285,7 @@ class Translate(AllocatorEvent):
         return cls(source, request, *draws.span(request))
 
     @classmethod
-    def kept(cls, draws: Draws, request: int) -> Event:
+    def kept(cls, draws: Draws, request: int) -> Self:
         """The same locs again and again, such as those of a shared prefix."""
         return cls("kept", request, 0, min(draws.ledger.length(request), draws.habits.unit))
 

@@ -63,7 +63,7 @@ class _Author(Draws):
         self.allocating = tuple(event for event in events if event.allocates)
         own = tuple(event for event in events if event.kind in declared())
         changing = tuple(event for event in events if event not in own and (event.remaps or event is Translate))
-        self.changing = changing + own * _OWN_TIMES
+        self.changing: tuple[type[AllocatorEvent], ...] = changing + own * _OWN_TIMES
         self.grouped = tuple(event for event in _GROUPED if event in events)
         if {FreeSwa, FreeGroupBegin} <= {*events}:
             self.changing += (FreeGroupBegin,)
@@ -75,7 +75,7 @@ class _Author(Draws):
             return None
         return event
 
-    def drawn(self) -> Any:
+    def drawn(self) -> AllocatorEvent | None:
         """The next event, whether or not it is legal."""
         kind = self.kind()
         event = kind.propose(self)

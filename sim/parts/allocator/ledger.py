@@ -8,19 +8,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from ....models.config import Config
 from ...core.event import Span
 
 __all__ = ["Ledger", "OpenForward", "RequestState"]
-
-
-class Entered(Protocol):
-    """An event that can be entered in the books."""
-
-    def enter(self, ledger: Ledger) -> None:
-        """Change the books as the event does."""
 
 
 @dataclass
@@ -112,8 +105,8 @@ class Ledger:
 
     # Entering
 
-    def apply(self, event: Entered) -> None:
-        """Enter a legal event."""
+    def apply(self, event: Any) -> None:
+        """Enter a legal event, an `AllocatorEvent`."""
         event.enter(self)
 
     def extend(self, items: Iterable[tuple[int, int]], tail: int | None = None) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
-from ...core.event import Event
 from .contracts import FROZEN, OUTSIDE_DRAFT, SPAN, Rule, all_mapped
 from .draws import Draws
 from .event import AllocatorEvent, clipped_span, span_words
@@ -36,7 +36,7 @@ class Free(AllocatorEvent):
     start: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         request = draws.live()
         if request is None:
             return None
@@ -88,7 +88,7 @@ class FreeSwa(AllocatorEvent):
     stop: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         request = draws.subject()
         if request is None:
             return None
@@ -152,7 +152,7 @@ class FreeGroupEnd(AllocatorEvent):
     rules = (OUTSIDE_DRAFT,)
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         return cls() if draws.ledger.group_open or draws.habits.idle_ends else None
 
     def enter(self, ledger: Ledger) -> None:

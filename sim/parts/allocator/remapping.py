@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from ....models.world import Grant
-from ...core.event import Event
 from .contracts import (
     FROZEN,
     OUTSIDE_DRAFT,
@@ -50,7 +50,7 @@ class SetMapping(AllocatorEvent):
     stop: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         request = draws.subject()
         span = draws.pages(request, False) if request is not None else None
         return cls(request, *span) if request is not None and span else None
@@ -111,7 +111,7 @@ class RegisterMapping(AllocatorEvent):
     stop: int
 
     @classmethod
-    def propose(cls, draws: Draws) -> Event | None:
+    def propose(cls, draws: Draws) -> Self | None:
         request = draws.subject()
         if request is None or draws.choices.chance(10):
             return cls(0, 0, 0)

@@ -8,13 +8,13 @@ storage and lengths are used again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ....models.config import FULL, SWA, Config
 from ...core.choices import Choices
 from ...targets.base import Profile
 from ..hooks import declared
 from .draws import Habits
-from .event import AllocatorEvent
 from .events import EVENTS
 
 __all__ = ["draw_config", "draw_habits"]
@@ -50,7 +50,7 @@ def draw_config(choices: Choices, profiles: Sequence[Profile]) -> tuple[Config, 
 def draw_habits(choices: Choices, config: Config, profile: Profile) -> Habits:
     """A subset of the profile's events, with a habit for each free decision."""
     size = config.page_size
-    wanted: list[type[AllocatorEvent]] = []
+    wanted: list[Any] = []
     for event in EVENTS:
         if event.kind not in profile.events or not event.fits_pages(size):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from ...core.divergence import Divergence
@@ -26,7 +26,7 @@ class Engine(ByHand):
     _session: Session
     _step: EngineStep
 
-    def _begin(self) -> tuple[Mapping[str, type[Event]], Any]:
+    def _begin(self) -> tuple[dict[str, Any], Any]:
         self._session = Session(self._target, self._config, parts_of(self._config))
         return self._session.events, self._session.world
 

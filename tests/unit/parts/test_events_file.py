@@ -27,6 +27,7 @@ from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger
 from staleloc.sim.parts.events_file import load, read
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.hooks import DeclaredError, check_drawn, fingerprint, watched
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import TapeError, dumps, loads, to_json
@@ -34,6 +35,7 @@ from staleloc.sim.tapes.repair import repair
 from staleloc.sim.tapes.reshape import joined, merged, renumbered, scaled, shortened
 from staleloc.sim.tapes.schema import tape_schema
 from staleloc.sim.tapes.shrink import shrink
+from staleloc.sim.targets.builtin.engine import BuiltinEngine
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 
 Load = Callable[[str], Path]
@@ -130,6 +132,10 @@ def own(**values: int) -> Any:
         (COMPACT + COMPACT.replace("Compact", "Other"), "class Other: Compact is called 'compact' already"),
         (COMPACT.replace("def call", "def calls"), "class Compact: it has no call()"),
         (COMPACT.replace("def apply", "def applies"), "class Compact: it has no apply()"),
+        (with_("level = 'graphs'"), "class Compact: level is 'graphs'; it must be 'allocator' or 'engine'"),
+        (with_("level: str = 'engine'"), "level cannot be a parameter"),
+        (with_("def say(self): return 'it'"), "class Compact: say means something to staleloc already; call it"),
+        (with_("enter: int = 0"), "class Compact: enter means something to staleloc already"),
         (with_("weight = 0"), "weight is 0; it must be an integer from 1 to 1000"),
         (with_("kind: str = 'compact'"), "kind cannot be a parameter"),
         (with_("ratio: float = 0.5"), "field 'ratio': a tape cannot hold <class 'float'>"),
@@ -225,6 +231,22 @@ def test_a_file_that_changes_while_it_is_in_use_is_noticed(declare: Load) -> Non
     path.write_text(path.read_text() + "\n#", encoding="utf-8")
     with pytest.raises(DeclaredError, match=r"mine\.py was changed while it was in use"):
         read(loaded.to_json())
+
+
+def test_an_event_of_the_engine_level_need_not_say_what_it_means(declare: Load) -> None:
+    """What it did is looked at. At the allocator level it must be said."""
+    text = COMPACT.replace("def apply", "def applies")
+    declare(with_('level = "engine"', text))
+    assert guarding.declared("allocator") == {}
+    assert list(guarding.declared("engine")) == ["compact"]
+
+
+def test_an_event_may_be_drawn_by_the_name_of_its_class(declare: Load) -> None:
+    """And not only as `cls`; it is the same event."""
+    declare(with_("@classmethod\ndef draw(cls, choices, books): return Compact()"))
+    (event,) = guarding.declared().values()
+    drawn = event.drawn(seeded(0, 0), Books(Ledger(CONFIG)))
+    assert (type(drawn), drawn) == (event, event())
 
 
 def test_without_a_file_tapes_are_as_before(declare: Load) -> None:
@@ -445,9 +467,11 @@ def test_the_files_in_the_documentation_can_be_used(declare: Load) -> None:
     example = (root / "examples" / "compact" / "events.py").read_text(encoding="utf-8")
     texts = re.findall(r"```python\n(.*?)```", (root / "docs" / "EVENTS.md").read_text(encoding="utf-8"), re.DOTALL)
     assert example.endswith(texts[0])
-    for text, kind in zip(texts, ("compact", "evict_head"), strict=True):
+    engine = [profile for profile in BuiltinEngine.profiles if profile.level == "engine" and not profile.features]
+    for text, kind in zip(texts, ("compact", "evict_head", "sort_free"), strict=True):
         declare(text)
-        tapes = [generate(seeded(5, index), BuiltinTarget.profiles) for index in range(20)]
+        profiles = BuiltinTarget.profiles if guarding.declared("allocator") else engine
+        tapes = [generate_tape(seeded(5, index), profiles) for index in range(20)]
         assert any(event.kind == kind for tape in tapes for event in tape.events)
 
 

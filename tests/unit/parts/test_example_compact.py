@@ -84,7 +84,7 @@ def test_a_script_shows_it_without_us(stale: Tape, tmp_path: Path, run: Callable
 
 def test_a_tape_is_replayed_with_the_file_and_refused_without(stale: Tape, tmp_path: Path, command: Run) -> None:
     """One line says which file is missing; with it, the copy that remembers is silent and the other is not."""
-    known = {"provenance": {"events": hooks.events_origin(stale.events)}}
+    known = {"provenance": {"events": events_file.events_origin(stale.events)}}
     (tmp_path / "t.json").write_text(dumps(Tape(CONFIG, stale.events, **known)), encoding="utf-8")
     good, bad = (PATCH["copy"]("builtin", tmp_path / name, name == "bad") for name in ("good", "bad"))
     code, out, err = command("replay", "t.json", "--target", good)
@@ -167,11 +167,16 @@ def test_a_copy_with_a_slip_of_the_pen_says_where(tmp_path: Path, command: Run) 
     assert err.count("\n") == 1
 
 
-def test_declared_events_are_of_the_allocator_level(command: Run) -> None:
-    """At the engine level nothing would be played of them."""
+def test_a_file_without_events_of_the_level_is_refused(command: Run, tmp_path: Path) -> None:
+    """Nothing would be played of it."""
     code, out, err = command("fuzz", "--features", "graphs", "--events", EVENTS)
     assert (code, out) == (2, "")
     assert err == "staleloc: declared events are of the allocator level; leave out --level engine --features graphs\n"
+    text = Path(EVENTS).read_text(encoding="utf-8").replace("kind =", 'level = "engine"\n    kind =')
+    (tmp_path / "other.py").write_text(text, encoding="utf-8")
+    code, out, err = command("fuzz", "--events", str(tmp_path / "other.py"))
+    assert (code, out) == (2, "")
+    assert err == "staleloc: declared events are of the engine level; add --level engine\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,8 @@ from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.describe import steps
+from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts import events_file, hooks
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.drive import drive_engine
@@ -211,3 +215,15 @@ def test_tapes_of_the_other_level_are_as_before(declare: Declare) -> None:
         )
     )
     assert tapes(4) == engine
+
+
+def test_a_script_shows_it_without_us(declare: Declare, tmp_path: Path) -> None:
+    """The file comes along, and its event is played as it was."""
+    declare(SWAP.replace("part[:, torch.cat([one, other])] = part[:, torch.cat([other, one])]", "pass"))
+    judged = ((tape, drive_engine(tape, GraphEngine()).divergence) for tape in tapes(8))
+    tape, divergence = next((tape, it) for tape, it in judged if it is not None)
+    path = tmp_path / "shows.py"
+    path.write_text(script(Finding(Origin("builtin", tape="t"), tape, divergence)), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-1] == f"the bug shows: {divergence.kind}"
