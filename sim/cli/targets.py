@@ -94,6 +94,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
         *(("" if number else "events", line) for number, line in enumerate(listed)),
         *((f"no {kind}", reason) for kind, reason in sorted(profile.missing.items())),
         *((f"never {situation}", reason) for situation, reason in sorted(profile.unreachable.items())),
+        *((f"not {' + '.join(parts)}", reason) for parts, reason in sorted(profile.excluded.items())),
     ]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from staleloc.models.config import Config, ConfigError
@@ -73,7 +76,9 @@ def test_a_tape_keeps_its_features() -> None:
     tape = Tape(Config(level="engine", features=("spec", "graphs")), ())
     assert loads(dumps(tape)) == tape
     assert "features" not in dumps(Tape(Config(level="engine"), ()))
-    assert profile_from_json(profile_to_json(ALL[-1])) == ALL[-1]
+    excluding = replace(ALL[-1], spec_treeless=("dflash",), excluded={("disagg", "tree"): "refused"})
+    for profile in (ALL[-1], excluding):
+        assert profile_from_json(json.loads(json.dumps(profile_to_json(profile)))) == profile
 
 
 @pytest.mark.parametrize("features", [("graphs", "spec"), ("spec", "spec"), ("magic",)])
