@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import Any
 
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.targets.base import Target
 from staleloc.sim.targets.registry import open_target, parse
 

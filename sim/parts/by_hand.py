@@ -46,8 +46,9 @@ class ByHand(ABC):
     harness: ClassVar[type[FromFile]]
     """What is done with the events of a file for this level."""
 
-    before_step: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
-    """Called before each step."""
+    @staticmethod
+    def before_step() -> None:  # noqa: B027 - nothing unless a script says so
+        """Called before each step; a script puts something else in its place."""
 
     def __init__(self, target: Any, config: Config, check: Check | None) -> None:
         profile = profile_of(config, target.profiles)

@@ -1,18 +1,44 @@
-"""Play one tape on a target, and compare after every event. The first divergence ends the tape."""
+"""Play one tape on a target, and compare after every event. The first divergence ends the tape.
+
+verdict = play_tape(tape, target, profile)
+verdict.divergence    # None, or the first difference
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, Protocol
 
+from ..core.divergence import Divergence
+from ..core.event import Event
 from ..core.tape import Tape
 from ..core.timeouts import Stuck, hang, patience
 from ..core.verdict import Verdict
 from ..targets.base import Profile
-from .allocator.drive import drive
+from .allocator.session import AllocatorSession
 from .registry import parts_of
-from .session import Session
+from .session import EngineSession
 
-__all__ = ["drive_engine", "play_tape"]
+__all__ = ["Session", "drive", "drive_engine", "play_tape"]
+
+
+class _World(Protocol):
+    now: int
+    seen: Counter[str]
+
+
+class Session(Protocol):
+    """A tape under way: a world beside a target."""
+
+    @property
+    def world(self) -> _World:
+        """What the target is compared with."""
+
+    def play(self, index: int, event: Any) -> tuple[Event | None, Divergence | None]:
+        """Play an event, and compare. The event as it took effect, None if it did not apply; the first difference."""
+
+    def finish(self) -> Divergence | None:
+        """Compare once more at the end of a tape without a difference."""
 
 
 def play_tape(tape: Tape, target: Any, profile: Profile) -> Verdict:
@@ -24,13 +50,19 @@ def play_tape(tape: Tape, target: Any, profile: Profile) -> Verdict:
     return drive_engine(tape, target) if profile.level == "engine" else drive(tape, target, profile)
 
 
-def drive_engine(tape: Tape, target: Any) -> Verdict:
-    """Play a tape of whole requests.
+def drive(tape: Tape, target: Any, profile: Profile) -> Verdict:
+    """Play a legal tape of the allocator level. Raises as `play_tape`."""
+    verdict = _drive(tape, AllocatorSession(target, tape, profile))
+    verdict.seen["cache_hit"] += target.cache_hits()
+    return Verdict(verdict.divergence, verdict.events, +verdict.seen)
 
-    Raises:
-        TargetError: the harness cannot drive this target; nothing was found out.
-    """
-    session = Session(target, tape.config, parts_of(tape.config))
+
+def drive_engine(tape: Tape, target: Any) -> Verdict:
+    """Play a tape of whole requests. Raises as `play_tape`."""
+    return _drive(tape, EngineSession(target, tape.config, parts_of(tape.config)))
+
+
+def _drive(tape: Tape, session: Session) -> Verdict:
     world = session.world
     divergence = None
     index = -1
@@ -39,16 +71,16 @@ def drive_engine(tape: Tape, target: Any) -> Verdict:
         with patience(world, tape.config):
             for index, event in enumerate(tape.events):
                 world.now = index
-                step, divergence = session.play(index, event)
-                if step.effect is not None:
-                    effect.append(step.effect)
+                taken, divergence = session.play(index, event)
+                if taken is not None:
+                    effect.append(taken)
                 if divergence is not None:
                     break
-                if step.effect is not None:
-                    world.mapping.follow(index, step.mapping)
+            else:
+                divergence = session.finish()
     except Stuck:
         divergence = hang(index, tape.events[index])
         effect.append(tape.events[index])
     events = index + 1
-    taken = tuple(effect)
-    return Verdict(divergence, events, +world.seen, taken if taken != tape.events else None, events - len(taken))
+    took = tuple(effect)
+    return Verdict(divergence, events, +world.seen, took if took != tape.events else None, events - len(took))

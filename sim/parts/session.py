@@ -18,10 +18,10 @@ from .engine.step import EngineStep
 from .hooks import declared
 from .part import Part
 
-__all__ = ["Session"]
+__all__ = ["EngineSession"]
 
 
-class Session:
+class EngineSession:
     """A target with an empty cache of this config, and the world that is compared with it.
 
     Args:
@@ -41,26 +41,37 @@ class Session:
         self._step = _own(parts, "step", EngineStep)
         self._observers = [make(self.world) for part in parts for make in part.observers]
 
-    def play(self, index: int, event: Event) -> tuple[EngineStep, Divergence | None]:
-        """Play an event, if it applies, and ask each check in turn."""
+    def play(self, index: int, event: Event) -> tuple[Event | None, Divergence | None]:
+        """See `drive.Session.play`. An event that does not apply is skipped."""
         step = self.step(index, event)
+        divergence = self._compare(step)
+        if divergence is None and step.effect is not None:
+            self.world.mapping.follow(index, step.mapping)
+        return step.effect, divergence
+
+    def finish(self) -> Divergence | None:
+        """See `drive.Session.finish`. Each event was followed by a look at everything."""
+        return None
+
+    def _compare(self, step: EngineStep) -> Divergence | None:
+        """Play a step's event, if it applies, and ask each check in turn."""
         for observer in self._observers:
             observer.before(step)
         try:
             if not self.act(step):
                 step.effect = None
-                return step, None
+                return None
             for observer in self._observers:
                 observer.look(step)
             for check in self.checks:
                 divergence = check.run(step)
                 if divergence is not None:
-                    return step, _with_scene(step, check, divergence)
+                    return _with_scene(step, check, divergence)
         except PASSED_ON:
             raise
         except BaseException as error:
-            return step, self.failure(step, error)
-        return step, None
+            return self.failure(step, error)
+        return None
 
     def step(self, index: int, event: Event) -> EngineStep:
         """The step of an event that is about to be played."""

@@ -12,8 +12,7 @@ from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.text import render
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.drive import drive
-from staleloc.sim.parts.drive import drive_engine
+from staleloc.sim.parts.drive import drive, drive_engine
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import load
 from staleloc.sim.tapes.shrink import Shrunk

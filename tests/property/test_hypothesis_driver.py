@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from staleloc.sim.core.choices import Choices, HypothesisChoices
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.targets.base import Profile, Target
 from staleloc.sim.targets.builtin import BuiltinTarget

@@ -77,7 +77,7 @@ def _play(main: Callable[[], int], made_for: str, telling: int, seconds: float) 
         faulthandler.dump_traceback_later(seconds)
         os.write(telling, _STEP)
 
-    ByHand.before_step = staticmethod(before_step)
+    ByHand.before_step = staticmethod(before_step)  # type: ignore[method-assign]
     code = run(main, made_for)
     sys.stdout.flush()
     os.write(telling, bytes([code]))

@@ -15,11 +15,11 @@ from ..legality import unfit
 from .checks import EARLY, contents
 from .checks.base import Step
 from .declared import DeclaredCall
-from .drive import compare, last_look
 from .event import AllocatorEvent
 from .events import EVENTS
 from .forwards import EndForward
 from .ledger import Ledger
+from .session import compare, last_look
 
 __all__ = ["KvCache"]
 

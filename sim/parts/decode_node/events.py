@@ -132,10 +132,10 @@ class Retract(EngineEvent):
     def play(self, step: DisaggStep) -> bool:
         if not step.world.may_retract(self.request):
             return False
-        step.remember()
+        before = step.remember()
         world, config, request = step.world, step.world.config, step.world.job(self.request)
-        row = step.before.requests[self.request].row[: request.computed]
-        request.copied(tuple(step.before.mapping[loc] > 0 for loc in row))
+        row = before.requests[self.request].row[: request.computed]
+        request.copied(tuple(before.mapping[loc] > 0 for loc in row))
         step.node.retract(self.request)
         if world.accounts.rejects(request, config.full_size, config.swa_size):
             world.leave(self.request, aborted=True)  # nothing could resume it

@@ -90,9 +90,10 @@ class DisaggStep(EngineStep):
         """Whether the node keeps a prefix tree."""
         return self.world.config.decode_tree
 
-    def remember(self) -> None:
+    def remember(self) -> Before:
         """Keep the raw state as it is now."""
         self.before = Before.of(self.node, copying=self.target.pending() > 0)
+        return self.before
 
     def keys(self, request: DecodeRequest, tokens: int) -> list[int]:
         """The keys of the tree that the first `tokens` tokens of a prompt have."""

@@ -9,7 +9,7 @@ from ...core.divergence import Divergence
 from ...core.event import Event
 from ..by_hand import ByHand
 from ..registry import parts_of
-from ..session import Session
+from ..session import EngineSession
 from .declared import DeclaredStep
 from .state import inside
 from .step import EngineStep
@@ -23,11 +23,11 @@ class Engine(ByHand):
     level = "requests"
     harness = DeclaredStep
 
-    _session: Session
+    _session: EngineSession
     _step: EngineStep
 
     def _begin(self) -> tuple[dict[str, Any], Any]:
-        self._session = Session(self._target, self._config, parts_of(self._config))
+        self._session = EngineSession(self._target, self._config, parts_of(self._config))
         return self._session.events, self._session.world
 
     def _refusal(self, event: Event) -> str | None:

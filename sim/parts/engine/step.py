@@ -83,8 +83,9 @@ class EngineStep:
         """Whether the target keeps a prefix tree."""
         return True
 
-    def remember(self) -> None:
+    def remember(self) -> object:
         """The event is about to be played, and a check wants the raw state before it."""
+        return None
 
     def extended(self, numbers: list[int]) -> None:
         """The target has computed tokens of these requests' prompts."""

@@ -13,9 +13,8 @@ from staleloc.models.config import LEVELS, Config
 from staleloc.sim.core import timeouts as watch
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.core.timeouts import Stuck, patience
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import Alloc
-from staleloc.sim.parts.drive import drive_engine
+from staleloc.sim.parts.drive import drive, drive_engine
 from staleloc.sim.parts.engine.events import Arrive, Evict
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.scope import Scope

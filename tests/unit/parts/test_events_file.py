@@ -23,9 +23,9 @@ from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.parts import events_file
 from staleloc.sim.parts import hooks as guarding
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.parts.events_file import load, read
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.hooks import DeclaredError, check_drawn, fingerprint, watched

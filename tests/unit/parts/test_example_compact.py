@@ -18,7 +18,7 @@ from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts import events_file, hooks
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.drive import drive
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.tapes.schema import summary_schema
 from staleloc.sim.targets.builtin.target import BuiltinTarget

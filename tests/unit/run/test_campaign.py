@@ -14,8 +14,8 @@ import pytest
 
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.run import campaign
 from staleloc.sim.run.campaign import CHUNK, Budget, Campaign, Results
 from staleloc.sim.run.process import WorkerProcess

@@ -15,9 +15,9 @@ from staleloc.models.config import Config
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import Alloc, Clear, CpuCopy, Free
 from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.run.player import Player, Unplayable
 from staleloc.sim.run.process import WorkerDied, WorkerProcess
 from staleloc.sim.run.protocol import divergence_from_json, divergence_to_json, profile_from_json, profile_to_json

@@ -7,7 +7,6 @@ import pytest
 from staleloc.models.config import Config
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import (
     Alloc,
     AllocDecode,
@@ -31,6 +30,7 @@ from staleloc.sim.parts.allocator.events import (
     WriteKv,
 )
 from staleloc.sim.parts.allocator.ledger import Ledger
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.targets.builtin import BuiltinTarget
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin

@@ -16,8 +16,8 @@ from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.by_hand import KvCache
 from staleloc.sim.parts.allocator.checks import contents
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import EVENTS
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin.target import BuiltinTarget

@@ -14,7 +14,6 @@ from staleloc.sim.core.divergence import CLASSES, Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator.checks import CHECKS, EARLY, LATE
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import (
     Alloc,
     AllocExtend,
@@ -36,6 +35,7 @@ from staleloc.sim.parts.allocator.events import (
     WriteKv,
 )
 from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.targets.base import FreeSlots, Rows, Target, TargetError
 from staleloc.sim.targets.builtin import BuiltinTarget
 from staleloc.sim.targets.mutants import MUTANTS

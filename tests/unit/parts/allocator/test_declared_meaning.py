@@ -12,7 +12,7 @@ from staleloc.models.config import SWA, Config
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts import events_file, hooks
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.drive import drive
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 
 Played = Callable[..., str]

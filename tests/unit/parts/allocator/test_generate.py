@@ -15,9 +15,9 @@ import pytest
 from staleloc.models.situations import SITUATIONS
 from staleloc.sim.core.choices import Choices, seeded
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.allocator.drive import drive
 from staleloc.sim.parts.allocator.events import KINDS, SOURCES, BeginForward, Translate
 from staleloc.sim.parts.allocator.generate import generate
+from staleloc.sim.parts.drive import drive
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import dumps, loads
 from staleloc.sim.targets.base import Profile

@@ -1,11 +1,4 @@
-"""The heart: play one tape on the target and in the world, and compare after every event.
-
-    verdict = drive(tape, target, profile)
-    verdict.divergence    # None, or the first difference
-
-The only place that sees both sides. The first divergence ends the tape: after it, nothing that
-follows means anything.
-"""
+"""The allocator level: each call on the target, then in the world, and every check after it."""
 
 from __future__ import annotations
 
@@ -14,9 +7,9 @@ from typing import Any
 
 from ....models.world import World
 from ...core.divergence import Divergence
+from ...core.event import Event
 from ...core.tape import Tape
-from ...core.timeouts import PASSED_ON, Stuck, hang, patience
-from ...core.verdict import Verdict
+from ...core.timeouts import PASSED_ON
 from ...targets.base import Profile, Target
 from ..crash import crash
 from .checks import CHECKS, Check, Step
@@ -25,37 +18,34 @@ from .event import AllocatorEvent
 from .forwards import EndForward
 from .ledger import Ledger
 
-__all__ = ["compare", "drive", "last_look"]
+__all__ = ["AllocatorSession", "compare", "last_look"]
 
 
-def drive(tape: Tape, target: Target, profile: Profile) -> Verdict:
-    """Play a legal tape on a target that is driven as `profile` says.
+class AllocatorSession:
+    """A legal tape under way on a target that is driven as `profile` says."""
 
-    Raises:
-        TargetError: the harness cannot drive this target; nothing was found out.
-    """
-    world = World(tape.config, profile.restores_mapping)
-    target.build(tape.config)
-    events: Sequence[Any] = tape.events
-    asked = any(event.reads_books for event in events)
-    ledger = Ledger(tape.config, profile.per_forward) if asked else None
-    divergence = None
-    index = -1
-    try:
-        with patience(world, tape.config):
-            for index, event in enumerate(events):
-                world.now = index
-                divergence = _play(Step(index, event, world, target, ledger=ledger))
-                if divergence is not None:
-                    break
-                if ledger is not None:
-                    ledger.apply(event)
-            else:
-                divergence = last_look(Step(index, EndForward(), world, target)) if events else None
-    except Stuck:
-        divergence = hang(index, events[index])
-    world.seen["cache_hit"] += target.cache_hits()
-    return Verdict(divergence, index + 1, +world.seen)
+    def __init__(self, target: Target, tape: Tape, profile: Profile) -> None:
+        events: Sequence[Any] = tape.events
+        self.world = World(tape.config, profile.restores_mapping)
+        target.build(tape.config)
+        self._target = target
+        asked = any(event.reads_books for event in events)
+        self._ledger = Ledger(tape.config, profile.per_forward) if asked else None
+        self._last = -1
+
+    def play(self, index: int, event: AllocatorEvent) -> tuple[Event, Divergence | None]:
+        """See `drive.Session.play`. Every event of a legal tape applies."""
+        self._last = index
+        divergence = _play(Step(index, event, self.world, self._target, ledger=self._ledger))
+        if divergence is None and self._ledger is not None:
+            self._ledger.apply(event)
+        return event, divergence
+
+    def finish(self) -> Divergence | None:
+        """See `drive.Session.finish`. Every row of every layer: an event may have touched what it must not."""
+        if self._last < 0:
+            return None
+        return last_look(Step(self._last, EndForward(), self.world, self._target))
 
 
 def _play(step: Step) -> Divergence | None:
