@@ -41,15 +41,15 @@ FIRED = (
 """Tests whose cases begin with the name of a check, and fire it; each has one beside it in which it stays quiet."""
 
 CALLS = "tests/release/test_releases.py::test_a_release_is_driven_through_every_event"
-ALTERED = "tests/unit/test_checks.py::test_a_misbehaving_target_fires_its_check"
-DRAFTS = "tests/unit/test_graph_events.py::test_a_draft_that_is_no_longer_next_is_not_verified"
-STEPS = "tests/unit/test_graph_events.py::test_a_runner_does_its_own_kind_of_step_only"
+ALTERED = "tests/unit/parts/allocator/test_checks.py::test_a_misbehaving_target_fires_its_check"
+DRAFTS = "tests/unit/parts/graphs/test_events.py::test_a_draft_that_is_no_longer_next_is_not_verified"
+STEPS = "tests/unit/parts/graphs/test_events.py::test_a_runner_does_its_own_kind_of_step_only"
 KERNELS = "tests/release/test_releases.py::test_replaced_kernels_agree_with_the_plain_functions"
 
 NAMED: dict[str, str] = {
     **{f"event {kind}": ALTERED for kind in ("alloc", "clear", "read_kv", "translate", "move")},
-    "event alloc_decode": "tests/unit/test_builtin_mutants.py::test_the_last_event_of_the_tape_shows_the_mutant",
-    "event flush": "tests/unit/test_builtin_engine.py::test_flushing_empties_everything",
+    "event alloc_decode": "tests/unit/targets/test_builtin_mutants.py::test_the_last_event_of_the_tape_shows_the_mutant",
+    "event flush": "tests/unit/targets/builtin/test_engine.py::test_flushing_empties_everything",
     **{f"event {kind}": STEPS for kind in ("capture", "replay", "replay_chunk")},
     **{f"event {kind}": DRAFTS for kind in ("draft", "verify")},
     **{

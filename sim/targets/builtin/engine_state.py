@@ -75,7 +75,7 @@ class EngineState(BuiltinTarget):
         """See `Target.build` and `EngineTarget.build`: `config.level` says which it will be driven as."""
         super().build(config)
         self._has_tree = config.level == ENGINE.level
-        if not self._has_tree:
+        if config.level != ENGINE.level:
             return
         if not any(
             (it.level, it.pool, it.features) == (config.level, config.pool, config.features)

@@ -272,7 +272,7 @@ def test_an_exception_of_our_own_is_no_divergence(hostile: Spoil) -> None:
         player.play(TAPE)
     message = str(raised.value)
     assert message.startswith("staleloc could not go on: TypeError: ")
-    assert "(perform.py, line " in message
+    assert "(allocation.py, line " in message
     assert "nothing was found out about the target" in message
 
 
