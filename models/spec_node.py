@@ -88,9 +88,14 @@ class SpecNodeWorld(SpecWorld, DecodeWorld):
         return request.prompt if request.stage is Stage.TRANSFERRING else request.committed
 
     def resumed(self, number: int) -> None:
-        """A retracted request has fresh slots, and the target's KV of its tokens back."""
+        """A retracted request has fresh slots, and the target's KV of its tokens back.
+
+        Its next step counts as its first (``reset_for_retract`` sets ``decode_batch_idx`` to 0 in 0.5.11 - 0.5.23), so
+        that step frees no window.
+        """
         super().resumed(number)
         request = self.speculating(number)
+        request.steps = 0
         request.allocated = request.computed
         request.undrafted = request.drafted = self.draftable(number)
 

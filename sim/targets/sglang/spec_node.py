@@ -106,10 +106,23 @@ class SpecNodeDriver(SpecDriver, DisaggDriver):
             super().commit(requests)
             return
         for request in requests:
-            self.requests[request].output_ids.pop()
+            entry = self.requests[request]
+            entry.output_ids.pop()
+            self._forget_copy(entry)
         super().commit(requests)
         for request in requests:
             self.requests[request].output_ids.append(_UNKNOWN)
+
+    @staticmethod
+    def _forget_copy(entry: Any) -> None:
+        """Let a request copy its tokens anew.
+
+        From 0.5.22 ``refresh_fill_ids`` only appends outputs that are new, because a scheduler's outputs never change.
+        Here one that is not known yet does: `_UNKNOWN`, which a resume has copied (``_pre_alloc``).
+        """
+        copied = getattr(entry, "full_untruncated_fill_ids", None)
+        if copied:
+            entry.full_untruncated_fill_ids = copied[:0]
 
     def retract(self, request: int) -> None:
         """See `SpecNodeTarget`."""
