@@ -34,7 +34,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--guards",
     default="*",
     metavar="A,B",
-    help="Take away only guards in PATH:FUNCTION that matches one of these, such as 'srt/mem_cache/allocator/*'.",
+    help="Remove only guards in PATH:FUNCTION that matches one of these, such as 'srt/mem_cache/allocator/*'.",
 )
 @click.option(
     "--each",
@@ -48,7 +48,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--strict", is_flag=True, help="Exit code 1 for unproven sites, unnoticed guards and unexplained divergences, too."
 )
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
-@click.option("--prefix", default="", metavar="PATH", help="Where the target's sources lie in the repository.")
+@click.option("--prefix", default="", metavar="PATH", help="Folder of the target's sources in the repository.")
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write everything that was found.")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write everything as a page.")
 @click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
@@ -77,11 +77,11 @@ def audit(
     sarif_file: Path | None,
     folder: Path,
 ) -> int:
-    """Find every place that changes the mapping, play tapes through it, and take its guards away one at a time.
+    """Find every mutation site, play tapes through it, and remove its guards one at a time.
 
-    Verdicts: safe (an answer was alive there and asked for again, and each invalidation, taken away, makes a tape
-    diverge), unguarded (an answer outlived it; a tape shows that), unproven (it says what is missing). Exit code 1 if
-    a site is unguarded.
+    Verdicts: safe (live translations were requested again, and without any one of its invalidations a tape diverges),
+    unguarded (a cached translation outlived it; a tape shows this), unproven (the report says what is missing). Exit
+    code 1 if a site is unguarded.
     """
     from ..audit.play.coverage import AuditBudget
     from ..audit.report.command import AuditOutputs, run

@@ -61,7 +61,7 @@ def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 def cli(ctx: click.Context) -> None:
     """Does the KV-cache code of an LLM serving engine send every token to the slot it should?
 
-    Plays random event tapes on a target and on a reference model, and reports where they part. A target is
+    Plays random event tapes on a target and on a reference model, and reports the first difference. A target is
     builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found,
     1 divergence found, 2 usage, target could not be loaded, tape does not fit the target, or interrupted with
     nothing found yet.
@@ -80,7 +80,7 @@ def cli(ctx: click.Context) -> None:
 )
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes.  [default: one a CPU]")
 @click.option("--first", is_flag=True, help="Stop at the first divergence.")
-@click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
+@click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=_features, help=_FEATURES_HELP)
 @events_option
@@ -131,9 +131,11 @@ def fuzz(
 @cli.command()
 @click.argument("tape")
 @click.option("--target", help="What to play it on.  [default: the target it was found on, or builtin]")
-@click.option("--mutant", metavar="NAME", help="Put a defect in first; see: staleloc mutants list.")
+@click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @events_option
-@click.option("--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Play it so often.")
+@click.option(
+    "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
+)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option("--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the divergence.")
 def replay(

@@ -71,13 +71,13 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     show_default=True,
     help="Fuzz everywhere, only where no tape diverges, or nowhere.",
 )
-@click.option("--show", is_flag=True, help="Measure nothing: show what is in the --json file.")
+@click.option("--show", is_flag=True, help="Measure nothing: show the contents of the --json file.")
 @click.option(
     "--json",
     "json_file",
     type=_FILE,
     metavar="FILE",
-    help="Keep what is measured; a run goes on with what is there.  [default: nothing is kept, all is measured anew]",
+    help="Save the measurements; a later run continues from this file.  [default: nothing is saved]",
 )
 @click.option("--html", type=_FILE, metavar="FILE", help="Write the table as a page.")
 @click.option(
@@ -121,5 +121,5 @@ def matrix(
     new, interrupted, text = command.run(asked, outputs)
     say(text, newline=False)
     if interrupted:
-        warn("interrupted; this is what was measured until then")
+        warn("interrupted; these are the measurements so far")
     return 1 if new else 2 if interrupted else 0

@@ -46,8 +46,8 @@ class ByHand(ABC):
     harness: ClassVar[type[FromFile]]
     """What is done with the events of a file for this level."""
 
-    @staticmethod
-    def before_step() -> None:  # noqa: B027 - nothing unless a script says so
+    @staticmethod  # noqa: B027 - nothing, unless a script says so
+    def before_step() -> None:
         """Called before each step; a script puts something else in its place."""
 
     def __init__(self, target: Any, config: Config, check: Check | None) -> None:

@@ -148,10 +148,10 @@ def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()
     if known is not None:
         if level not in (None, known.level):
             raise TargetError(f"mutant {mutant} shows at the {known.level} level; leave out --level {level}")
-        if ordered and known.features != ordered:
-            shows = f"with --features {','.join(known.features)}" if known.features else "without features"
+        if ordered and known.asks != ordered:
+            shows = f"with --features {'+'.join(known.asks)}" if known.asks else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
-        return Scope(known.level, known.features, len(known.features) > 1)
+        return Scope(known.level, known.asks, len(known.asks) > 1)
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
     return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered, together and len(ordered) > 1)

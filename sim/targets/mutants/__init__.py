@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from .allocation import ALLOCATION, RELEASE
 from .caches import FORGOTTEN, KEYS
+from .combined_builtin import COMBINED
 from .contents import CONTENTS
 from .disagg_budgets_builtin import BUDGETS
 from .disagg_builtin import COPIES, SLOTS
@@ -39,7 +40,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
-        *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS),
+        *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
         *SGLANG_SPECS,
     )

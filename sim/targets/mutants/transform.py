@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Literal
 
-from ..base import Profile, Target
+from ..base import HOST, Profile, Target
 
 __all__ = ["Edit", "Mutant", "MutantError", "Transform", "builtin_root", "load_builtin", "load_changed"]
 
@@ -73,6 +73,7 @@ class Mutant:
         releases: for SGLang, a version specifier of the releases whose source the edits fit.
         level: `Config.level` at which it shows.
         features: `Config.features` with which it shows.
+        host: it shows with a host tier only.
     """
 
     name: str
@@ -85,11 +86,17 @@ class Mutant:
     releases: str = ""
     level: str = "allocator"
     features: tuple[str, ...] = ()
+    host: bool = False
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What ``--features`` has to ask for; see `Profile.asks`."""
+        return (*self.features, *([HOST] if self.host and "disagg" in self.features else []))
 
     def profiles(self, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
         """The target's profiles with which the mutant shows, restricted to its policies."""
         wanted = (self.level, self.features, self.pool)
-        fitting = (it for it in profiles if (it.level, it.features, it.pool) == wanted)
+        fitting = (it for it in profiles if (it.level, it.features, it.pool) == wanted and (it.host or not self.host))
         cut = (replace(p, policies=tuple(name for name in p.policies if name in self.policies)) for p in fitting)
         return tuple(profile for profile in cut if profile.policies)
 
