@@ -28,7 +28,7 @@ def generate_node(choices: Choices, profile: Profile) -> Tape:
         config = _with_draft(choices, config, profile)
     length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
     drafts = de.DraftSlots.kind in profile.events
-    author = SpecNodeAuthor(choices, config) if speculates else NodeAuthor(choices, config, drafts)
+    author = SpecNodeAuthor(choices, config, profile) if speculates else NodeAuthor(choices, config, drafts)
     writer = Capturing(choices, config, author) if "graphs" in config.features else author
     return Tape(config, tuple(writer.event() for _ in range(length)))
 
@@ -57,8 +57,12 @@ def _with_draft(choices: Choices, node: Config, profile: Profile) -> Config:
 class SpecNodeAuthor(Speculating, NodeAuthor):
     """Writes what any author of a decode node does, and a step of speculative decode for each decode step."""
 
-    def __init__(self, choices: Choices, config: Config) -> None:
+    def __init__(self, choices: Choices, config: Config, profile: Profile) -> None:
         super().__init__(choices, config, drafts=False)
+        possible = {*profile.events, ee.Decode.kind}
+        drawn = [pair for pair in zip(self.kinds, self.weights, strict=True) if pair[0] in possible]
+        self.kinds = [kind for kind, _ in drawn] or [ee.Decode.kind]
+        self.weights = [weight for _, weight in drawn] or [1]
         self.draw_steps(config)
         self.coming: deque[Event] = deque()
 

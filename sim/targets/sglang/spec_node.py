@@ -117,8 +117,8 @@ class SpecNodeDriver(SpecDriver, DisaggDriver):
     def _forget_copy(entry: Any) -> None:
         """Let a request copy its tokens anew.
 
-        From 0.5.22 ``refresh_fill_ids`` only appends outputs that are new, because a scheduler's outputs never change.
-        Here one that is not known yet does: `_UNKNOWN`, which a resume has copied (``_pre_alloc``).
+        From 0.5.22 an insertion calls ``refresh_fill_ids``, which appends the new outputs to a copy: a scheduler's
+        outputs never change. `_UNKNOWN` does, and ``_pre_alloc`` copies it when a request resumes (all releases).
         """
         copied = getattr(entry, "full_untruncated_fill_ids", None)
         if copied:
