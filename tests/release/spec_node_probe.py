@@ -9,11 +9,19 @@ from collections.abc import Callable
 import torch
 
 from staleloc.models.config import FULL, SWA, Config
+from staleloc.sim.core.choices import seeded
+from staleloc.sim.parts.adapt import profile_of
+from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.generate import generate_tape
+from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import resolve
 from staleloc.sim.targets.sglang.target import SglangTarget, load
 
 PROMPT = list(range(1, 11))
 NODES, WINDOW = 3, 4
+
+_SENT = "max(total_prefix_len, seq_len - window_size)"
+"""From where on the sender is told of SWA pages."""
 
 
 def config(policy: str, tree: bool) -> Config:
@@ -142,6 +150,23 @@ def played(spec: str) -> dict[str, object]:
     return found
 
 
+def whole_tail(spec: str, tapes: str) -> dict[str, object]:
+    """Which tapes of seed 0 diverge if the sender is told of every slot that was allocated."""
+
+    def told(module: str, source: str) -> str:
+        if module != "sglang.srt.disaggregation.decode":
+            return source
+        assert source.count(_SENT) == 1
+        return source.replace(_SENT, "max(total_prefix_len, seq_len - self._swa_tail_len(seq_len))")
+
+    target = load(resolve(spec), told)
+    profiles = Scope("engine", ("disagg", "spec"), together=True).of(target.profiles)
+    drawn = [generate_tape(seeded(0, index), profiles) for index in range(int(tapes))]
+    verdicts = [play_tape(tape, target, profile_of(tape.config, profiles)).divergence for tape in drawn]
+    return {"diverge": [index for index, found in enumerate(verdicts) if found is not None]}
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(json.dumps(played(sys.argv[1])))
+    spec, *call = sys.argv[1:]
+    print(json.dumps(globals()[call[0]](spec, *call[1:]) if call else played(spec)))
