@@ -25,7 +25,7 @@ from ...parts.legality import find_violation
 from ...run.player import adapt
 from ...tapes.codec import loads
 from ...tapes.scenarios import scenarios
-from ...targets.base import Profile
+from ...targets.base import HOST, Profile
 from ...targets.registry import parse, select_profiles
 from ...targets.scope import Scope
 
@@ -37,6 +37,7 @@ __all__ = [
 SCOPES = (
     *(Scope(level) for level in LEVELS),
     *(Scope(LEVELS[-1], names) for count in (1, 2) for names in itertools.combinations(FEATURES, count)),
+    Scope(LEVELS[-1], ("disagg", HOST), together=True),
 )
 """All scopes, in the order in which they are played. Elsewhere a scope is its number here."""
 
@@ -98,7 +99,7 @@ def load_target(name: str, transform: Callable[[str, str], str] | None) -> Any:
 def profiles_by_scope(target: Any, name: str) -> dict[int, list[Profile]]:
     """Return, for the number of each scope of the target, the profiles from which its tapes are drawn."""
     profiles = select_profiles(target.profiles, parse(name))
-    had = {(it.level, it.features) for it in profiles}
+    had = {(it.level, it.asks) for it in profiles}
     return {number: it.of(profiles) for number, it in enumerate(SCOPES) if (it.level, it.features) in had}
 
 
