@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from plain_run import LONG
 
 from staleloc.models.config import Config
 from staleloc.sim.core.choices import seeded
@@ -23,8 +23,6 @@ Probe = Callable[..., dict[str, Any]]
 
 BOTH = Scope("engine", ("disagg", "spec"), together=True)
 TAPES = 64
-
-LATER = pytest.mark.skipif(not os.environ.get("STALELOC_LONG"), reason="STALELOC_LONG=1 plays more releases")
 
 SURPLUS = ("wrong-mapping", "leftovers")
 """PR 27779 (fixed in 0.5.14)."""
@@ -60,9 +58,7 @@ SHOWS: dict[str, set[tuple[str, str]]] = {
 """Release -> class and check of all that the tapes show. Only 0.5.23 keeps a tree on such a node."""
 
 
-@pytest.mark.parametrize(
-    "version", [pytest.param(it, marks=[] if it in ("0.5.22", "0.5.23") else [LATER]) for it in SHOWS]
-)
+@pytest.mark.parametrize("version", [it for it in SHOWS if LONG or it in ("0.5.22", "0.5.23")])
 def test_the_combination_shows_the_known_bugs_and_no_other(available: Callable[[str], Release], version: str) -> None:
     """Bugs of decode nodes and of speculative decode, in the releases that have them alone."""
     available(f"sglang=={version}")
