@@ -43,12 +43,18 @@ def _round_faults(step: DisaggStep) -> Iterator[_Fault]:
         yield from _overtaken(step, step.resumed)
     if step.before is None or not (locks_seen(step.before.tree) and locks_seen(step.tree)):
         return
-    if step.before.copying or step.target.pending():
+    if step.before.copying or step.target.pending() or _writes_back(step):
         return  # what a queued transfer pins, an eviction cannot give up, and nobody can say when it is over
     if step.round is not None:
         yield from _preallocated(step)
     if step.resumed is not None:
         yield from _resumed(step, step.resumed)
+
+
+def _writes_back(step: DisaggStep) -> bool:
+    """Whether an eviction queues a copy to the host, which a round may wait for, so that it ends with none queued."""
+    config = step.world.config
+    return config.host_full_size > 0 and config.write_policy == "write_back"
 
 
 def _enqueued(step: DisaggStep, request: DecodeRequest) -> Iterator[_Fault]:
