@@ -17,9 +17,9 @@ from ..core.event import Event
 from ..core.timeouts import PASSED_ON, Stuck, hang, patience
 from ..declared import Declared
 from ..targets.base import MISFITS, TargetError
-from .adapt import fitted, lacking, profile_of
 from .check import Check, rule
 from .hooks import FromFile, joined
+from .legality import fitted, lacking, profile_of
 
 __all__ = ["ByHand", "outcome"]
 

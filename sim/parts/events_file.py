@@ -1,4 +1,4 @@
-"""The file given with ``--events``: load it into this process, and look events up.
+"""Every event by name, and the file given with ``--events``: load it into this process, and look its events up.
 
 It is the user's own code, given by name, and it is run: in the worker that plays a tape, and in the process of the
 command too, for there tapes are made small, and what `legal`, `draw` and `apply` say decides what a legal tape is.
@@ -20,11 +20,21 @@ from ..core.event import Event
 from ..core.schema import schema_of
 from ..declared import Declared
 from .allocator.declared import DeclaredCall
-from .alphabet import BY_NAME
+from .allocator.events import EVENTS
+from .decode_node.events import DISAGG_EVENTS
 from .engine.declared import DeclaredStep
+from .engine.events import ENGINE_EVENTS
+from .graphs.events import GRAPH_EVENTS
 from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
+from .speculative.events import SPEC_EVENTS
 
-__all__ = ["another_file", "events_origin", "handed_on", "load", "read"]
+__all__ = ["ALPHABET", "BY_NAME", "another_file", "events_origin", "handed_on", "load", "read"]
+
+ALPHABET: tuple[type[Event], ...] = (*EVENTS, *ENGINE_EVENTS, *DISAGG_EVENTS, *GRAPH_EVENTS, *SPEC_EVENTS)
+"""Event types, in the order in which the documentation lists them."""
+
+BY_NAME: dict[str, type[Event]] = {event.kind: event for event in ALPHABET}
+"""Event name in a tape -> event type."""
 
 _HARNESS: dict[str, type[FromFile]] = {event.level: event for event in (DeclaredCall, DeclaredStep)}
 """Level -> what the harness does with the events that a file declares for it."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from .contracts import FROZEN, OUTSIDE_DRAFT, SPAN, Rule, all_mapped
 from .draws import Draws
-from .event import AllocatorEvent, clipped_span, span_words
+from .event import FROZEN, OUTSIDE_DRAFT, SPAN, AllocatorEvent, Rule, Step, all_mapped, clipped_span, span_words
 from .ledger import Ledger
-from .step import Step
 
 __all__ = ["Free", "FreeGroupBegin", "FreeGroupEnd", "FreeSwa"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ....models.decode_node import Stage
 from ...core.event import Event
 from ...targets.disagg import MAX_REQUESTS
-from ..engine.event import EngineEvent, fewer, plain_prompt, shorter_prompts
+from ..engine.events import EngineEvent, fewer, plain_prompt, shorter_prompts
 from ..engine.forwards import MAX_TOKENS
 from .step import Before, DisaggStep
 

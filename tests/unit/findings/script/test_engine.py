@@ -19,7 +19,7 @@ from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine import events as ee
 from staleloc.sim.parts.engine.by_hand import Engine
-from staleloc.sim.parts.engine.checks import locks
+from staleloc.sim.parts.engine.checks import check_locks
 from staleloc.sim.parts.registry import parts_of
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.targets.base import TargetError
@@ -139,7 +139,8 @@ def test_every_event_can_be_called(run: Run) -> None:
     code, out, err = run(script(silent(TIERS, EVERY_EVENT, "leak", "values", last)))
     assert (code, out, err) == (0, "the bug does not show\n", "")
     for check in {check for part in parts_of(TIERS) for check in part.checks}:
-        assert f"from embedded.{check.run.__module__.removeprefix('staleloc.')} import CHECK" in script(
+        module = check.look.__module__.removeprefix("staleloc.")
+        assert f"from embedded.{module} import {check.look.__name__}" in script(
             silent(TIERS, EVERY_EVENT, "leak", check.name, last)
         )
 
@@ -200,7 +201,7 @@ def test_the_command_line_writes_it(tmp_path: Path) -> None:
 
 def played(mutant: str | None, *events: Event) -> Engine:
     target = BuiltinEngine() if mutant is None else load_builtin(MUTANTS[mutant])
-    engine = Engine(target, TOKENS, locks.CHECK)
+    engine = Engine(target, TOKENS, check_locks)
     for event in events:
         getattr(engine, event.kind)(**event.arguments())
     return engine
