@@ -166,7 +166,7 @@ def outcome(found: str, bug: str, more: str = "") -> int:
     if found == bug:
         print(f"the bug shows: {bug}{more}")
         return 1
-    print(f"something else shows ({found}) and not the bug ({bug}); nothing can be said about it")
+    print(f"another divergence shows ({found}), not the bug ({bug}); the result is undecided")
     return 2
 
 

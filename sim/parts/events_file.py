@@ -100,7 +100,7 @@ def _run(data: bytes, path: str, shown: str) -> ModuleType:
     try:
         exec(compile(data, path, "exec", dont_inherit=True), vars(module))
     except SyntaxError as error:
-        raise DeclaredError(f"{shown}, line {error.lineno or 1}: {error.msg}; it is no Python") from None
+        raise DeclaredError(f"{shown}, line {error.lineno or 1}: {error.msg}; it is not valid Python") from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -128,7 +128,7 @@ def _events_of(module: ModuleType, shown: str) -> dict[str, type[FromFile]]:
             raise DeclaredError(f"{shown}, class {name}: {why}")
         found[value.kind] = joined(value, _HARNESS[value.level])
     if not found:
-        raise DeclaredError(f"{shown} declares no event; it takes a subclass of staleloc.sim.declared.Declared")
+        raise DeclaredError(f"{shown} declares no event: a subclass of staleloc.sim.declared.Declared is needed")
     return found
 
 
@@ -147,7 +147,7 @@ def _unusable(event: type[Declared]) -> str | None:
     for name in ("__init__", "__post_init__"):
         code = getattr(getattr(event, name, None), "__code__", None)
         if code is not None and code.co_filename == sys.modules[MODULE].__file__:
-            return f"it has {name}(); parameters are just annotated names, and what they may be is for legal() to say"
+            return f"it has {name}(); parameters are annotated names only; legal() decides which values they may have"
     if not inspect.ismethod(event.draw):
         return "draw() must be a @classmethod"
     if type(event.weight) is not int or not 0 < event.weight <= 1000:
@@ -160,13 +160,13 @@ def _unusable(event: type[Declared]) -> str | None:
     taken = own.intersection(dir(_HARNESS[event.level])) - _OPEN
     taken = {name for name in taken if not name.startswith("__")}
     if taken:
-        return f"{min(taken)} means something to staleloc already; call it something else"
+        return f"{min(taken)} is already used by staleloc; choose another name"
     try:
         needed = schema_of(event)["required"]
     except (TypeError, NameError, KeyError) as error:
         return str(error)
     if len(needed) > 1 and event.draw.__func__ is Declared.draw.__func__:  # type: ignore[attr-defined]
-        return f"it has no draw(), and nothing else says what {needed[1]} should be"
+        return f"it has no draw(), which must choose a value for {needed[1]}"
     return None
 
 
@@ -176,7 +176,7 @@ def another_file(tape_events: Iterable[Event], provenance: Mapping[str, object] 
     file, now = loaded(), events_origin(tape_events)
     if file is None or now is None or not isinstance(made_with, dict) or made_with.get("sha256") == now["sha256"]:
         return None
-    return f"{file.path} is not, or not any more, the file that the tape was made with"
+    return f"{file.path} is not the file that the tape was made with, or has changed since"
 
 
 def events_origin(events: Iterable[Event]) -> dict[str, str] | None:

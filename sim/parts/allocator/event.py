@@ -67,7 +67,7 @@ def _not_frozen(ledger: Ledger, event: Any) -> bool:
 
 
 OUTSIDE_GROUP = Rule(
-    "slots freed in an open free group are in between; a scheduler does this before or after it",
+    "slots freed in an open free group are neither free nor owned; a scheduler does this before or after the group",
     lambda ledger, event: not ledger.group_open,
 )
 OUTSIDE_DRAFT = Rule(

@@ -325,7 +325,7 @@ class Translate(AllocatorEvent):
             "fresh": "locs in fresh memory",
             "padded": "locs in fresh memory, -1 appended",
             "view": "locs in an unused part of the batch's buffer",
-            "kept": "locs in a tensor that is kept, the same one each time",
+            "kept": "locs in one tensor that the caller reuses",
             "table": "locs as two rows of a table",
         }[self.source]
         return f"{span_words(self.request, self.start, self.stop)}; {where}"

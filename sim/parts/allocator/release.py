@@ -113,7 +113,7 @@ class FreeSwa(AllocatorEvent):
         step.world.free_swa(self.request, self.start, self.stop)
 
     def say(self, ledger: Ledger) -> str:
-        return f"{span_words(self.request, self.start, self.stop)}: SWA slots given up (window eviction)"
+        return f"{span_words(self.request, self.start, self.stop)}: SWA slots freed (window eviction)"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class FreeGroupBegin(AllocatorEvent):
         step.world.begin_group()
 
     def say(self, ledger: Ledger) -> str:
-        return "frees wait from here on"
+        return "later frees wait for the end of the group"
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ class Restore(AllocatorEvent):
         step.world.restore()
 
     def say(self, ledger: Ledger) -> str:
-        return "back to the saved state; what was allocated since is gone"
+        return "restore the saved state; later allocations are gone"
 
 
 @dataclass(frozen=True)

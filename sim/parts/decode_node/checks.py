@@ -32,7 +32,7 @@ _POOLS = ("full", "SWA")
 
 @check("queues", order=30)
 def check_queues(step: DisaggStep) -> Divergence | None:
-    """Queues: each request stands where the events brought it, and holds slots if it does so there.
+    """Queues: each request is in the queue that the events put it in, and holds slots if requests of that queue do.
 
     The queues in which order counts have the right one.
     """
@@ -43,7 +43,7 @@ def check_queues(step: DisaggStep) -> Divergence | None:
             found, expected = tuple(sorted(found)), tuple(sorted(expected))
         if found != expected:
             what = f"{stage.value}: requests {listed(found)}, expected {listed(expected)}"
-            return step.diverges("leak", what, "a request is not where the events brought it")
+            return step.diverges("leak", what, "a request is in another queue than the events put it in")
     return _holders(step)
 
 
@@ -53,7 +53,9 @@ def _holders(step: DisaggStep) -> Divergence | None:
     if step.requests.keys() == expected:
         return None
     what = f"requests {listed(tuple(sorted(step.requests)))} hold slots, expected {listed(tuple(sorted(expected)))}"
-    return step.diverges("leak", what, "a request that is gone keeps its slots, or one that is not lost them")
+    return step.diverges(
+        "leak", what, "a request that left keeps its slots, or a request that is still there lost them"
+    )
 
 
 @check("masks", order=90)
@@ -91,7 +93,10 @@ def _faults(step: DisaggStep, number: int) -> Iterator[tuple[str, str]]:
                 yield f"{who} was held and is mapped to SWA slot {slot}, {lost}", "it is not in its place again"
         elif position >= max(start, sent):
             was, now = "held" if held else "not held", "mapped" if slot else "not mapped"
-            yield f"{who} is in the window, and was {was}, and is {now}", "the next forward reads a row nobody restored"
+            yield (
+                f"{who} is in the window, and was {was}, and is {now}",
+                "the next forward reads a row that was not restored",
+            )
 
 
 def _unrestored(step: DisaggStep, number: int, position: int, slot: int) -> str:
@@ -173,7 +178,7 @@ def check_evicted(step: DisaggStep) -> Divergence | None:
     slots that are there."""
     given_up = _never_had(step)
     if given_up is not None:
-        why = "its evicted length did not say so, and if the slot was somebody else's, that one loses it"
+        why = "its evicted length did not record this; if another request owns the slot, it loses it"
         return step.diverges("wrong-mapping", given_up, why)
     for number in _placed(step) if step.world.accounts.rules.records_tail else ():
         hole = _behind_evicted(step, number)
@@ -207,7 +212,7 @@ def _never_had(step: DisaggStep) -> str | None:
     view, after = step.before.requests[number], step.requests[number]
     for position in range(max(view.shared, view.evicted), after.evicted):
         if not mapping[view.row[position]]:
-            return f"request {number} gives up the SWA slot of token {position}, which never had one"
+            return f"request {number} frees the SWA slot of token {position}, which never had one"
     return None
 
 
@@ -236,7 +241,7 @@ class _Count(NamedTuple):
 
 @check("lengths", order=210)
 def check_lengths(step: DisaggStep) -> Divergence | None:
-    """Lengths: what the node counts for each request, and what it would hand out, is what the model counts.
+    """Lengths: what the node counts for each request, and what its budgets allow, is what the model counts.
 
     A count that is too low lets in a request that does not fit; one that is too high keeps one out.
     """

@@ -124,7 +124,7 @@ class Start(EngineEvent):
 
 @dataclass(frozen=True)
 class Retract(EngineEvent):
-    """A running request gives up its slots; its KV goes to the CPU (``retract_decode``, ``offload_kv_cache``)."""
+    """A running request frees its slots; its KV goes to the CPU (``retract_decode``, ``offload_kv_cache``)."""
 
     kind = "retract"
     request: int

@@ -138,7 +138,9 @@ def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
             yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
         replay.admit(job, item.cached, locked, item.loaded)
     for number in step.round.failed:
-        yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+        yield _Fault(
+            "over-admission", f"request {number} was aborted", "it fitted the budgets, and no room was made for it"
+        )
     yield from _kept_waiting(step, replay)
 
 

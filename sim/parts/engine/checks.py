@@ -45,7 +45,7 @@ def check_admission(step: EngineStep) -> Divergence | None:
     if admission.cached >= prompt:
         return step.diverges("out-of-bounds", what, "no token is left to compute, so there are no logits")
     if admission.cached % size:
-        return step.diverges("misaligned", what, f"what is cached is whole pages of {size}")
+        return step.diverges("misaligned", what, f"a cached prefix is whole pages of {size}")
     if admission.loaded > admission.cached:
         return step.diverges("out-of-bounds", f"{what} and {admission.loaded} from the host alone")
     return None
@@ -81,7 +81,7 @@ def _shared_fault(step: EngineStep) -> Fault | None:
     for number, view in step.requests.items():
         lost = step.pages(view.row[: view.shared]) - kept
         if lost:
-            what = f"request {number} goes on using full page {min(lost)}, which the tree gave up"
+            what = f"request {number} still uses full page {min(lost)}, which the tree freed"
             return Fault("use-after-free", what)
     return None
 
@@ -157,7 +157,7 @@ def check_values(step: EngineStep) -> Divergence | None:
             kind = "stale-translation" if node.swa else "wrong-mapping"
             what = f"node {node.node} keeps SWA loc {wrong[0].actual} for full loc {wrong[0].loc}"
             what += f", which maps to {wrong[0].expected}"
-            why = "a value kept in the tree was not changed with the mapping, or the mapping not with it"
+            why = "the tree's copy and the mapping were not changed together"
             return step.diverges(kind, what, why, wrong)
     for number, view in step.requests.items():
         start, stop = step.world.requests[number].window(step.world.config.window)
@@ -208,11 +208,11 @@ def _source(step: EngineStep, run: Run, written: Sequence[int], row: int) -> tup
     source = graphs.served(run, written)
     if source is None:
         left = graphs.left_by(run, row, written[row])
-        whose = "nobody's" if left is None else f"what {_named(left)} left in row {row}"
+        whose = "a translation of no run" if left is None else f"what {_named(left)} left in row {row}"
         return "stale-translation", f"was given {whose}"
     if source.event > run.captured:
         return "stale-translation", f"was given the translation of {_named(source)}"
-    return "graph-pollution", f"serves what {_named(source)} translated before it"
+    return "graph-pollution", f"uses what {_named(source)} translated before it"
 
 
 def _named(run: Run) -> str:
@@ -227,7 +227,7 @@ def _rows(run: Run, written: Sequence[int]) -> list[LocRow]:
 
 @check("rows", order=150)
 def check_rows(step: EngineStep) -> Divergence | None:
-    """Rows: whoever holds the KV of a prefix, in whichever tier, holds that KV and no other.
+    """Rows: slots that hold the KV of a prefix, in any tier, hold that KV and no other.
 
     Checked for every running request (all its tokens in full layers, its window in SWA layers), for
     every node on the device and on the host, and for what attention read back.
@@ -278,7 +278,7 @@ def _landed(step: EngineStep, layer: int, tag: int) -> int | None:
 def _wrong_row(step: EngineStep, what: str, loc: int, slot: int, landed: int | None) -> Divergence:
     if landed is None:
         return step.diverges("wrong-content", what, rows=[LocRow(loc, slot, None)])
-    why = f"the row was written to SWA slot {landed}: an answer that is not the mapping's was served"
+    why = f"the row was written to SWA slot {landed}: the translation differs from the mapping"
     return step.diverges("stale-translation", what, why, [LocRow(loc, slot, landed)])
 
 
@@ -306,7 +306,7 @@ def _rows_of_nodes(step: EngineStep) -> Divergence | None:
                     what = f"{name} {slot} of layer {layer}, token {len(item.before) + position} of node {node.node},"
                     what = f"{what} holds {found}, expected {world.name(wanted)}"
                     what += step.origin(slot) if swa and places is node.swa else ""
-                    return step.diverges("wrong-content", what, "who finds this node in the tree reads that")
+                    return step.diverges("wrong-content", what, "a request that matches this node reads that row")
     return None
 
 
@@ -361,7 +361,7 @@ def check_locks(step: EngineStep) -> Divergence | None:
         if quiet and node.full_locks > allowed[node.node]:
             need = allowed[node.node]
             what = f"node {node.node} is locked {node.full_locks} times and only {need} running requests need it"
-            return step.diverges("leak", what, "a lock was never released: the node can not be evicted")
+            return step.diverges("leak", what, "a lock was never released: the node cannot be evicted")
         if node.swa is not None and 0 <= node.swa_locks < windows[node.node]:
             need = windows[node.node]
             what = f"node {node.node} has {node.swa_locks} SWA locks and {need} running requests attend to it"
@@ -397,7 +397,7 @@ def _host_locks(step: EngineStep) -> Divergence | None:
     for node in step.tree:
         if node.host_locks is not None and node.host_locks < 0:
             what = f"node {node.node} is locked {node.host_locks} times on the host"
-            return step.diverges("use-after-free", what, "a host lock was released that nobody had taken")
+            return step.diverges("use-after-free", what, "a host lock was released that was never taken")
         if node.host_locks and not loading:
             what = f"node {node.node} is locked {node.host_locks} times on the host, and nothing is being loaded back"
             return step.diverges("leak", what, "a host lock was never released: its host slots stay taken")
@@ -417,7 +417,7 @@ def check_refusal(step: EngineStep) -> Divergence | None:
 
 @check("eviction", order=240)
 def check_eviction(step: EngineStep) -> Divergence | None:
-    """Eviction: a tree that gave up less than it was asked for has nothing left that it could give up."""
+    """Eviction: a tree that evicted less than requested has nothing left that it could evict."""
     owed = step.owed
     if owed is None or max(owed) <= 0 or step.target.pending():
         return None
@@ -431,8 +431,8 @@ def check_eviction(step: EngineStep) -> Divergence | None:
             ("SWA", owed[1], node.swa is not None and (leaf or _swa_unlocked(node))),
         ):
             if tokens > 0 and could:
-                what = f"the tree still owes {tokens} {pool} tokens and kept node {node.node}, which nothing locks"
-                return step.diverges("leak", what, "a node that nobody uses can not be evicted")
+                what = f"the tree evicted {tokens} {pool} tokens too few and kept node {node.node}, which nothing locks"
+                return step.diverges("leak", what, "an unused node cannot be evicted")
     return None
 
 

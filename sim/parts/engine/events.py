@@ -173,7 +173,7 @@ class Checkpoint(EngineEvent):
 
 @dataclass(frozen=True)
 class EvictWindow(EngineEvent):
-    """A request gives up the SWA slots that no later token of it attends to."""
+    """A request frees the SWA slots that no later token of it attends to."""
 
     kind = "evict_window"
     request: int
@@ -218,7 +218,7 @@ class Abort(EngineEvent):
 
 @dataclass(frozen=True)
 class Evict(EngineEvent):
-    """The tree gives up this many tokens of each pool, as far as nothing locks them."""
+    """The tree evicts this many tokens of each pool, as far as nothing locks them."""
 
     kind = "evict"
     full: int

@@ -193,7 +193,7 @@ def _owned(step: EngineStep, wanted: _Places) -> list[str]:
         paged = size > 1 and not pool.startswith("host")
         for page in sorted({slot // size if paged else slot for slot in wanted[pool]}):
             what = f"page {page}, slots {page * size} to {(page + 1) * size - 1}" if paged else f"slot {page}"
-            lines.append(f"  {pool} {what}: {', '.join(_owners(step, pool, page)) or 'nobody'}")
+            lines.append(f"  {pool} {what}: {', '.join(_owners(step, pool, page)) or 'no owner'}")
     return lines[:_MAX_OWNERS]
 
 

@@ -52,7 +52,7 @@ def check_lengths(step: SpecStep) -> Divergence | None:
         if len(view.row) != request.allocated:
             kind = "leak" if len(view.row) < request.allocated else "out-of-bounds"
             what = f"request {number} has {len(view.row)} allocated tokens, expected {request.allocated}"
-            return step.diverges(kind, what, "what is given back at its end goes by this length")
+            return step.diverges(kind, what, "its slots are freed by this length when it ends")
     return None
 
 
@@ -90,7 +90,7 @@ def check_window(step: SpecStep) -> Divergence | None:
             if step.mapping[loc]:
                 what = f"token {position} of request {number} (full loc {loc}) has SWA slot {step.mapping[loc]}"
                 what += f" and {spec.committed} tokens are committed"
-                return step.diverges("leak", what, "window eviction did not come this way")
+                return step.diverges("leak", what, "window eviction skipped this token")
     return None
 
 

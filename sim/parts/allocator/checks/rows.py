@@ -127,22 +127,18 @@ def _why_stale(step: Step, row: LocRow) -> str:
         return (
             f"{before}mapping of full loc {row.loc} changed from {row.actual} to "
             f"{step.world.mapping.value_at(row.loc, row.stale_at)} at event {{{row.stale_at}}} by "
-            f"[{row.stale_at}], the old answer served at event {{{step.index}}}"
+            f"[{row.stale_at}], and the old translation was used at event {{{step.index}}}"
         )
     if not row.actual:
-        return (
-            f"full loc {row.loc} has SWA slot {row.expected}; the answer at event {{{step.index}}} was that it has none"
-        )
+        return f"full loc {row.loc} has SWA slot {row.expected}; at event {{{step.index}}} it was translated to none"
     others = [loc for loc, swa in enumerate(step.world.mapping.table) if swa == row.actual]
     whose = f"full loc {others[0]}" if others else "a loc that was mapped to it earlier"
-    return (
-        f"SWA slot {row.actual} is the translation of {whose}, served for full loc {row.loc} at event {{{step.index}}}"
-    )
+    return f"SWA slot {row.actual} is the translation of {whose}, used for full loc {row.loc} at event {{{step.index}}}"
 
 
 @check("mapping")
 def check_mapping(step: Step) -> Divergence | None:
-    """Mapping: after every event, every entry of the raw table is what the events made it."""
+    """Mapping: after every event, every entry of the raw table is the expected one."""
     mapping = step.world.mapping
     bare = next((grant for grant in step.grants if grant.due and not grant.swa), None)
     if bare is not None:
@@ -290,6 +286,6 @@ def _name(step: Step, tag: int) -> str:
     if tag == 0:
         return "nothing"
     if not 0 < tag < len(tags):
-        return f"a row nobody wrote ({tag})"
+        return f"an unwritten row ({tag})"
     known = tags[tag]
     return f"token {known.position} of request {known.request} (layer {known.layer}, event {{{known.event}}})"

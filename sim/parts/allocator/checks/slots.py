@@ -15,7 +15,7 @@ __all__ = ["check_bounds", "check_alias", "check_ownership", "check_conservation
 
 @check("bounds", early=True)
 def check_bounds(step: Step) -> Divergence | None:
-    """Bounds and alignment: a slot handed out lies in its pool, off the dummy page, at its token's place in the
+    """Bounds and alignment: an allocated slot lies in its pool, off the dummy page, at its token's place in the
     page."""
     if step.miscount:
         return step.diverges("out-of-bounds", step.miscount)
@@ -31,7 +31,7 @@ def check_bounds(step: Step) -> Divergence | None:
             if not size <= loc < end:
                 return step.diverges(
                     "out-of-bounds",
-                    f"{name} loc {loc} was handed out; the pool's slots are {size} to {end - 1}",
+                    f"{name} loc {loc} was allocated; the pool's slots are {size} to {end - 1}",
                 )
             if loc % size != grant.position % size:
                 return step.diverges(
@@ -44,7 +44,7 @@ def check_bounds(step: Step) -> Divergence | None:
 
 @check("alias", early=True)
 def check_alias(step: Step) -> Divergence | None:
-    """Alias: a slot handed out belonged to nobody, and no two tokens got the same one."""
+    """Alias: an allocated slot had no owner, and no two tokens got the same slot."""
     if not step.grants:
         return None
     world = step.world
@@ -94,7 +94,7 @@ def _token(grant: Grant) -> str:
 
 @check("ownership")
 def check_ownership(step: Step) -> Divergence | None:
-    """Ownership: no slot is free twice, none is free while somebody owns it, the dummy slot never is.
+    """Ownership: no slot is free twice, none is free while a request owns it, the dummy slot never is.
 
     Counting is not enough: SGLang PR 36081 keeps every counter balanced while a live page is free.
     """
@@ -146,7 +146,7 @@ def _missing(step: Step, name: str, pool: SlotPool, listed: list[int]) -> Diverg
     if not missing:
         return None
     unit = "slot" if step.world.config.page_size == 1 else "page"
-    what = f"{name} {unit} {_locs(missing)} belongs to nobody and is in no free list"
+    what = f"{name} {unit} {_locs(missing)} has no owner and is in no free list"
     return step.diverges("leak", what)
 
 

@@ -65,7 +65,7 @@ CASES: dict[str, tuple[str, Config, tuple[Event, ...]]] = {
     ),
     "forward-does-not-wait": (
         "after step 10, prefill(request=1, count=1):\n"
-        "  expected  Rows: whoever holds the KV of a prefix, in whichever tier, holds that KV and no other.\n"
+        "  expected  Rows: slots that hold the KV of a prefix, in any tier, hold that KV and no other.\n"
         "  actual    attention of request 1 at layer 0 read nothing, expected the KV of token 0 after [1] at layer 0\n",
         TIERS,
         (
@@ -213,7 +213,7 @@ def test_a_verdict_is_about_one_class(capsys: pytest.CaptureFixture[str]) -> Non
     assert played("request-leaves-lock", *events).verdict("leak", step=9) == 1
     assert capsys.readouterr().out.endswith("the bug shows: leak; it was found at step 9\n")
     assert played("request-leaves-lock", *events).verdict("use-after-free", step=5) == 2
-    assert "something else shows (leak) and not the bug (use-after-free)" in capsys.readouterr().out
+    assert "another divergence shows (leak), not the bug (use-after-free)" in capsys.readouterr().out
     events = CASES["evict-parent-first"][2]
     for raised, code in (("AssertionError", 1), ("KeyError", 2), (None, 1)):
         assert played("evict-parent-first", *events).verdict("crash", 11, raised) == code

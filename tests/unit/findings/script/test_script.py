@@ -56,7 +56,7 @@ CASES = {
     ),
     "group-resolves-late": (
         "free_group_end()",
-        "SWA slot 1 belongs to nobody and is in no free list",
+        "SWA slot 1 has no owner and is in no free list",
         replace(TOKENS, layers=(SWA,)),
         (
             ev.Alloc(0, 1),

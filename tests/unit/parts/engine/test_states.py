@@ -166,7 +166,7 @@ def test_what_a_tree_could_have_given_up(
     step = state(config, Still(tree=nodes))
     step.owed = owed
     said = says(check_eviction, step)
-    wanted = f"leak: the tree still owes 2 {could} tokens and kept node 1, which nothing locks"
+    wanted = f"leak: the tree evicted 2 {could} tokens too few and kept node 1, which nothing locks"
     assert said == (wanted if could else None)
 
 
@@ -248,7 +248,7 @@ def test_a_page_of_the_device_has_one_owner(pool: str, name: str) -> None:
     right = Still(tree=[LEAF], free=FREE, host_free=HOST_FREE)
     assert says(check_owners, state(HOSTED, right)) is None
     lost = replace(right, free=without(FREE, pool, 4))
-    assert says(check_owners, state(HOSTED, lost)) == f"leak: {name} page 4 belongs to nobody and is in no free list"
+    assert says(check_owners, state(HOSTED, lost)) == f"leak: {name} page 4 has no owner and is in no free list"
     flying = replace(lost, copies=[copying(pool, "device", 8, 9)])
     assert says(check_owners, state(HOSTED, flying)) is None
     early = replace(right, copies=[copying(pool, "device", 8, 9)])
@@ -264,7 +264,7 @@ def test_a_slot_of_the_host_has_one_owner(pool: str, name: str) -> None:
     """Slots of the host are counted from 0, and from 1 in what is said of them."""
     right = Still(tree=[LEAF], free=FREE, host_free=HOST_FREE)
     lost = replace(right, host_free=without(HOST_FREE, pool, 3))
-    leak = f"leak: {name} page 4 belongs to nobody and is in no free list"
+    leak = f"leak: {name} page 4 has no owner and is in no free list"
     assert says(check_owners, state(HOSTED, lost)) == leak
     assert says(check_owners, state(CONFIG, lost)) is None
     flying = replace(lost, copies=[copying(pool, "host", 3)])
