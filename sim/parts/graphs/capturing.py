@@ -8,7 +8,7 @@ from typing import Protocol
 from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS
+from ...targets.engine import DECODES, MAX_GRAPH_TOKENS
 from ..engine import events as ee
 from . import events as ge
 

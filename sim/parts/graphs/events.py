@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ....models.graphs import Draft as Drafted
 from ...core.event import Event
-from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS, RUNNERS
+from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS, RUNNERS
 from ..engine.event import EngineEvent, fewer, fewer_requests, fewer_tokens
 from ..engine.forwards import chunk, decode, judges, refuse, running
 from ..engine.step import EngineStep, Written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS
+from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS
 from ..engine import events as ee
 from ..engine.generate import Author
 from . import events as ge

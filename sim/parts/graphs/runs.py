@@ -6,7 +6,7 @@ from itertools import chain
 from typing import cast
 
 from ....models.graphs import Draft, Run
-from ...targets.graphs import GraphTarget
+from ...targets.engine import GraphTarget
 from ..engine.forwards import Forward, read_back, run_layers, running
 from ..engine.step import EngineStep, Written
 

@@ -9,7 +9,7 @@ from ....models.decode_node import DecodeRequest, Stage
 from ....models.spec_node import SpecNodeWorld
 from ....models.speculative import key_numbers
 from ...targets.engine import RequestView
-from ...targets.spec_node import SpecNodeTarget
+from ...targets.speculative import SpecNodeTarget
 from ..decode_node.step import DisaggStep
 from ..speculative.part import Extending
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from ...targets.spec_graphs import SpecGraphTarget
+from ...targets.speculative import SpecGraphTarget
 from ..engine.step import Written
 from ..graphs.runs import note_run
 from .step import SpecStep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...targets.graphs import MAX_GRAPH_TOKENS, PREFILLS
+from ...targets.engine import MAX_GRAPH_TOKENS, PREFILLS
 from ..engine import events as ee
 from ..graphs import events as ge
 from .generate import SpecAuthor

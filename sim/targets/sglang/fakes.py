@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from .engine_settings import attention_backends, current_settings, most_draft_tokens
+from .settings import attention_backends, current_settings, most_draft_tokens
 
 __all__ = ["FAKES", "Fake", "fake_names"]
 

@@ -24,8 +24,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from ..base import TargetError
-from .sources import Release
-from .unpack import CORE_FOLDER, tree_digest, unpack
+from .sources import CORE_FOLDER, Release, tree_digest, unpack
 
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang import fetch, unpack
+from staleloc.sim.targets.sglang import fetch, sources
 from staleloc.sim.targets.sglang.fetch import Release, add, installed, resolve
 
 NAME = "sglang-0.5.99-py3-none-any.whl"
@@ -94,10 +94,10 @@ def test_a_wheel_with_a_link_is_refused(cache: Path, wheel: Callable[..., Path])
 def test_a_wheel_that_unpacks_to_too_much_is_refused(
     cache: Path, wheel: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpack, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 100)
     with pytest.raises(TargetError, match=r"unpacks to more than it may \('sglang/big\.py'\)"):
         resolve(f"sglang@{wheel(('sglang/big.py', ' ' * 101))}")
-    monkeypatch.setattr(unpack, "MAX_ENTRIES", 2)
+    monkeypatch.setattr(sources, "MAX_ENTRIES", 2)
     with pytest.raises(TargetError, match="holds 3 files, more than 2; not unpacked"):
         resolve(f"sglang@{wheel(('a', ''), ('b', ''))}")
     assert list(cache.iterdir()) == []

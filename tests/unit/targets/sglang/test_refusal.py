@@ -9,8 +9,8 @@ import pytest
 
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.sglang.drift import explain
 from staleloc.sim.targets.sglang.engine_parts import EngineParts
-from staleloc.sim.targets.sglang.refusal import explain
 
 
 def fails(source: str, module: str = "sglang.srt.mem_cache.swa_memory_pool") -> Exception:
