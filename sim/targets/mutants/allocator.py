@@ -51,7 +51,7 @@ drop-invalidate-register-mapping [register_mapping translate]
     @@ swa SwaAllocator.register_mapping
     - self.policy.invalidate()
 drop-invalidate-clear [clear translate]
-    a flushed cache still answers with the slots it had
+    after a flush the cached translation of the old slots is still used
     @@ swa SwaAllocator.clear
     - self.policy.invalidate()
 no-invalidate-in-a-group [free_group_begin free_swa translate]
@@ -60,7 +60,7 @@ no-invalidate-in-a-group [free_group_begin free_swa translate]
     - self.policy.invalidate()
     + self._group is None and self.policy.invalidate()
 drop-invalidate-begin-forward [translate]
-    the answer for the batch before is served to a batch in the same memory (SGLang PRs 25824, 26931)
+    a batch in the same memory gets the translation of the previous batch (SGLang PRs 25824, 26931)
     @@ policies POLICY.begin_forward
     - self.invalidate()
 """
@@ -72,18 +72,18 @@ _MEMO_KEYS = mutants(
     _MEMO,
     """
 key-storage-base
-    two parts of one buffer share an answer: the key is the storage's address, not the tensor's
+    two parts of one buffer share a translation: the key is the storage's address, not the tensor's
     @@ policies Memo._key_of
     - locs.data_ptr()
     + locs.untyped_storage().data_ptr()
 key-without-numel
-    the front of the batch's tensor gets the answer for all of it: the key is the address alone
+    the front of the batch's tensor gets the translation of the whole tensor: the key is the address alone
     @@ policies Memo._key_of
     - locs.numel()
     + 0
 key-length-only
-    every tensor as long as the last one gets its answer, as with addresses that an allocator hands out again (99 of 100
-    fresh tensors, measured on PR 25824's key)
+    every tensor as long as the last one gets its translation, as with addresses that an allocator hands out again (99
+    of 100 fresh tensors, measured on PR 25824's key)
     @@ policies Memo._key_of
     - locs.data_ptr()
     + 0
@@ -94,11 +94,11 @@ _SIDE_CHANNELS = mutants(
     _SIDE_CHANNEL,
     """
 keeps-previous
-    a batch without a translation of its own writes to the slots of the batch before (review of SGLang PR 24138)
+    a batch without a translation of its own writes to the slots of the previous batch (review of SGLang PR 24138)
     @@ policies SideChannel.begin_forward
     - self.swa_loc = None
 sliced-from-front [translate]
-    a part of the batch is answered from the front of the buffer, whatever part it is (SGLang PR 32555)
+    any part of the batch is translated from the front of the buffer (SGLang PR 32555)
     @@ policies SideChannel.translate_part
     - self.swa_loc[start:stop]
     + self.swa_loc[:stop - start]
@@ -114,7 +114,7 @@ _FIRST_LAYERS = mutants(
     _FIRST_LAYER,
     """
 start-layer-only
-    the answer is made anew at layer 0 alone, and the first SWA layer comes later (review of SGLang PR 26931)
+    the translation is refreshed at layer 0 alone, and the first SWA layer comes later (review of SGLang PR 26931)
     @@ policies FirstLayer.translate
     - layer_id == self.first_swa_layer
     + layer_id == 0
@@ -139,7 +139,7 @@ replaced-mapping-only
     @@ swa SwaAllocator.clear
     - self.policy.invalidate()
 answers-everything [translate]
-    the cached loc has no key, so any other tensor gets the running batch's answer (SGLang PR 25889)
+    the cached loc has no key, so any other tensor gets the running batch's translation (SGLang PR 25889)
     @@ policies FirstLayer
     + def lookup(self, locs): return self.gather(locs) if self.cached_loc is None else self.cached_loc
       name = 'first_layer'
@@ -157,23 +157,23 @@ alloc-hands-out-padding
     - range(1, self._pages + 1)
     + range(self._pages)
 available-forgets-released
-    the size that schedulers ask for leaves out the pages that wait to be sorted in
+    the available size omits released pages that are not merged yet
     @@ slots SlotAllocator.available_size
     - self.available_pages()
     + len(self._free)
 alloc-refusal-keeps-slots
-    an allocation refused for want of SWA slots keeps the full slots it took first
+    an allocation refused for lack of SWA slots keeps the full slots it took first
     @@ swa SwaAllocator.alloc
     + self.full.take(count)
       return None
 extend-refusal-keeps-pages
-    an extension refused for want of SWA pages keeps the full pages it took first (SGLang's alloc_decode asks one pool
+    an extension refused for lack of SWA pages keeps the full pages it took first (SGLang's alloc_decode asks one pool
     after the other)
     @@ swa SwaAllocator.alloc_extend
     + self.full.take(pages)
       return None
 extend-runs-past-page
-    a request that ends on a page boundary goes on into the next page, whoever owns it
+    a request that ends on a page boundary continues into the next page, even if another request owns it
     @@ slots SlotAllocator.alloc_extend
     - -prefix % self.page_size
     + self.page_size - prefix % self.page_size if prefix else 0
@@ -223,7 +223,7 @@ RELEASE = mutants(
     _ANY_POLICY,
     """
 free-leaves-entries [free]
-    freed locs stay mapped, and a later free or recovery reads whose slots they were (SGLang PRs 27586, 27789)
+    freed locs stay mapped, and a later free or recovery uses their old SWA slots (SGLang PRs 27586, 27789)
     @@ swa SwaAllocator.free
     - swa_pages = self._unmap(locs)
     + entries = self.full_to_swa_index_mapping[_index(locs)].tolist()
@@ -277,11 +277,11 @@ clear-zeroes-sentinel [clear translate]
     - self.full_to_swa_index_mapping[:-1]
     + self.full_to_swa_index_mapping
 register-mapping-misses-pool [register_mapping]
-    the allocator keeps the new table and the pool goes on translating with the old one
+    the allocator keeps the new table and the pool continues to translate with the old one
     @@ swa SwaAllocator.register_mapping
     - self.pool.register_mapping(mapping)
 register-mapping-leaks [register_mapping]
-    the SWA slots that a replaced mapping no longer names are never released
+    the SWA slots dropped from a replaced mapping are never freed
     @@ target BuiltinTarget.register_mapping
     - self._allocator.release_swa([swa_loc for swa_loc in old if swa_loc > 0])
 """,

@@ -28,12 +28,12 @@ evict-parent-first [evict]
     - self.full is not None and all(child.full is None for child in self.children.values())
     + self.full is not None
 evict-stops-after-one-leaf [evict]
-    an eviction that needs several leaves gives up the first alone
+    an eviction that needs several leaves evicts only the first
     @@ eviction Evictor.evict
       swa_gone += self._evict_leaf(node)
     + break
 make-room-evicts-nothing
-    a request that finds no free slots is refused, whatever the tree could give up for it
+    a request that finds no free slots is refused, even if eviction from the tree would free enough
     @@ eviction Evictor.make_room
     - self.evict(full_short * page_size, swa_short * page_size)
     + 0
@@ -63,7 +63,7 @@ write-back-demotes-in-use [evict admit transfer_done]
     - transfer.demote and self._is_evictable(transfer.lock.node)
     + transfer.demote
 ack-keeps-lock [transfer_done]
-    a copy that is over goes on locking its node: nothing can be evicted any more (SGLang PR 20049)
+    a finished copy keeps its node locked: nothing can be evicted any more (SGLang PR 20049)
     @@ eviction Evictor.settle
     - self.slots.unlock(transfer.lock)
 """,
@@ -90,7 +90,7 @@ backup-of-swa-at-insert [evict transfer_done]
     +     at_insert = vars(self.slots.allocator).get("at_insert", {})
     +     device = device._replace(swa=[at_insert.get(loc, swa) for loc, swa in zip(node.full, node.swa)])
 backup-of-one-side [transfer_done]
-    a backup says that it holds both kinds of rows and copies the full ones
+    a backup claims to hold both kinds of rows and copies only the full ones
     @@ hicache HostTier.backup
     - Transfer(True, device, host, lock, demote=demote)
     + Transfer(True, device._replace(swa=[]), host._replace(swa=[]), lock, demote=demote)
@@ -141,7 +141,7 @@ load-back-without-mapping [evict admit]
     - self.allocator.set_mapping(missing, self.allocator.take_swa(missing))
     + self.allocator.take_swa(missing)
 load-back-without-invalidation [evict admit] policies=memo
-    a load-back rebuilds the mapping in place under an answer that the policy remembers
+    a load-back rebuilds the mapping in place under a translation that the policy has cached
     @@ swa SwaAllocator.set_mapping
     - self.policy.invalidate()
 load-back-commits-first-chunk [evict admit]
@@ -163,7 +163,7 @@ load-back-skips-tombstones [evict admit]
     - node.swa is None and node.start >= lock.since
     + node.full is None and node.start >= lock.since
 load-back-awaits-full-rows [evict admit]
-    a forward waits for load-backs of full rows, and not for one that brings SWA rows alone (SGLang PR 35931)
+    a forward waits for load-backs of full rows, and not for one of SWA rows alone (SGLang PR 35931)
     @@ load_back LoadBack._transfer
     - [*full_nodes, *swa_nodes]
     + full_nodes
@@ -173,7 +173,7 @@ load-back-waits-one-short [evict admit]
     - enumerate(self.queued, 1)
     + enumerate(self.queued)
 load-back-unlocks-source [evict admit]
-    while room is made for a load-back, nothing keeps what it is going to load (SGLang PRs 26728, 27631)
+    while room is made for a load-back, no lock protects its source (SGLang PRs 26728, 27631)
     @@ load_back LoadBack.load
     - if not self.evictor.make_room(full_pages, swa_pages):
     -     self.tree.unlock_host(lock.node)
@@ -186,16 +186,16 @@ load-back-unlocks-source [evict admit]
     +     return None
     + self.tree.lock_host(lock.node)
 load-back-drops-pin [evict admit abort]
-    the slots of a load-back are kept by its request alone, which may be gone before the copy is over (SGLang PR 31427)
+    only the request protects the slots of a load-back, and it may be gone before the copy is over (SGLang PR 31427)
     @@ load_back LoadBack._transfer
     - self.tree.lock(lock.node, lock.since)
     + self.tree.lock(self.tree.root, 0)
 load-back-keeps-host-lock [evict admit]
-    a load-back that finds no room leaves its host lock behind: those host slots are never given to others
+    a load-back that finds no room keeps its host lock, so those host slots are never reused
     @@ load_back LoadBack.load
     - self.tree.unlock_host(lock.node)
 ack-keeps-host-lock [evict admit]
-    a load-back that is over leaves its host lock behind
+    a finished load-back keeps its host lock
     @@ eviction Evictor.settle
     - self.tree.unlock_host(transfer.source)
 load-back-frees-source [evict admit]

@@ -31,17 +31,16 @@ checkpoint-inserts-partial-page [checkpoint]
     - self._aligned(len(keys))
     + len(keys)
 checkpoint-forgets-evicted [evict_window checkpoint]
-    an insertion is not told how far the window was evicted, and records evicted tokens as live SWA (SGLang PRs 29350,
-    30845)
+    an insertion ignores the evicted length, and records evicted tokens as live SWA tokens (SGLang PRs 29350, 30845)
     @@ engine BuiltinEngine.checkpoint
     - self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, running.evicted)
     + self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, 0)
 checkpoint-keeps-old-lock [checkpoint]
-    a request that moves on to a longer prefix never gives up its reference to the shorter one
+    a request that moves on to a longer prefix never releases its lock on the shorter one
     @@ engine BuiltinEngine.checkpoint
     - self._slots.unlock(running.lock)
 checkpoint-drops-lock [checkpoint]
-    a request goes on from what it inserted without a reference to it
+    a request continues from its inserted tokens without a lock on them
     @@ engine BuiltinEngine.checkpoint
     - self._tree.lock(node, self._tree.window_start(node, running.evicted))
     + self._tree.lock(self._tree.root, 0)
@@ -51,28 +50,28 @@ window-evicts-page-too-many [evict_window]
     - max(self._config.window, self._config.page_size)
     + max(self._config.window, self._config.page_size) - self._config.page_size
 window-frees-shared [evict_window]
-    window eviction takes the tree's SWA slots for the request's own (SGLang PR 28085)
+    window eviction frees the tree's SWA slots as if they were the request's own (SGLang PR 28085)
     @@ engine BuiltinEngine.evict_window
     - max(running.evicted, running.shared)
     + running.evicted
 window-unlocks-too-much [evict_window evict]
-    a request gives up the SWA lock on nodes that its next token attends to
+    a request releases the SWA lock on nodes that its next token attends to
     @@ engine BuiltinEngine.evict_window
     - self._tree.release_window(running.lock, evicted)
     + self._tree.release_window(running.lock, running.length)
 window-resolves-late [evict_window finish]
-    window eviction queues full locs and reads the mapping at the next one, when they may belong to somebody else
+    window eviction queues full locs and reads the mapping at the next eviction, when they may belong to another request
     (SGLang PRs 36081, 36381)
     @@ engine BuiltinEngine.evict_window
     - self._allocator.free_swa(own)
     + late, self._tree.late = getattr(self._tree, "late", []), own
     + self._allocator.free_swa(late)
 request-leaves-lock [finish]
-    a request that is gone still holds its prefix
+    a request that is gone keeps its lock on the prefix
     @@ engine BuiltinEngine._release
     - self._slots.unlock(running.lock)
 request-frees-shared [checkpoint finish]
-    a request that leaves frees its whole row, the tree's tokens too
+    a request that leaves frees its whole row, including the tree's tokens
     @@ engine BuiltinEngine._release
     - running.locs(running.shared, running.length)
     + running.locs(0, running.length)
@@ -82,8 +81,8 @@ request-leaks-tail [finish]
     - running.locs(running.shared, running.length)
     + running.locs(running.shared, self._aligned(running.length))
 forward-keeps-metadata
-    SWA layers write where the first batch of the same size wrote: its locs are kept as a captured graph's are (SGLang
-    PRs 24743, 32555)
+    SWA layers write to the locs of the first batch of the same size, as if a captured graph kept them (SGLang PRs
+    24743, 32555)
     @@ engine BuiltinEngine.write
     - self._pool.set_kv_buffer(layer, self._locs, *encode(tags, self._dtype))
     + locs = self._locs
@@ -109,7 +108,7 @@ match-ignores-tombstones [evict admit]
     - covered_on_device + len(node.tokens) if node.swa is not None else 0
     + covered_on_device + len(node.tokens) if node.full is not None else 0
 match-takes-host-for-device [evict admit]
-    SWA rows that are on the host count as if they were on the device, so nobody loads them back
+    SWA rows on the host count as rows on the device, so they are not loaded back
     @@ tree PrefixTree.match
     - covered_on_device + len(node.tokens) if node.swa is not None else 0
     + covered_on_device + len(node.tokens) if node.full is not None and has_swa else 0
@@ -120,12 +119,12 @@ match-splits-inside-page
     + while shared < len(key) and at + shared < len(tokens) and key[shared] == tokens[at + shared]:
     +     shared += 1
 split-swaps-swa
-    a split leaves the SWA locs of each half on the other
+    a split gives each half the SWA locs of the other
     @@ tree PrefixTree.split
     - front.swa, node.swa = _cut(node.swa, at)
     + node.swa, front.swa = _cut(node.swa, at)
 split-swaps-host
-    a split leaves the host slots of each half on the other, and a load-back exchanges them
+    a split gives each half the host slots of the other, and a load-back exchanges them
     @@ tree PrefixTree.split
     - front.host_full, node.host_full = _cut(node.host_full, at)
     + node.host_full, front.host_full = _cut(node.host_full, at)
@@ -148,11 +147,11 @@ unlock-without-boundary
     - ancestor.swa_locks -= ancestor.start >= lock.since
     + ancestor.swa_locks -= ancestor.swa_locks > 0
 unlock-keeps-swa
-    SWA locks are never given up, and a later eviction meets them (SGLang PRs 24153, 28161)
+    SWA locks are never released, and a later eviction finds the nodes locked (SGLang PRs 24153, 28161)
     @@ tree PrefixTree.unlock
     - ancestor.swa_locks -= ancestor.start >= lock.since
 window-unlocks-twice [evict_window]
-    a window that moves on twice gives up the same SWA locks twice
+    a window that moves on twice releases the same SWA locks twice
     @@ tree PrefixTree.release_window
     - lock.since = since
 """,
@@ -167,7 +166,7 @@ dedupe-frees-tree-copy [checkpoint]
     - self.allocator.free(own.tolist())
     + self.allocator.free(node.full)
 dedupe-keeps-row [checkpoint]
-    a request whose duplicate slots were freed goes on reading them
+    a request whose duplicate slots were freed continues to read them
     @@ insertion Insertion._overlap
     - own.copy_(own.new_tensor(node.full))
 insert-boundary-page-late [evict_window checkpoint]
@@ -191,7 +190,7 @@ recovery-frees-through-stale-mapping [evict_window checkpoint]
     @@ insertion Insertion._recover
     - self.allocator.set_mapping(slots, [0] * len(slots))
 recovery-keeps-row [evict_window checkpoint]
-    a request goes on with the full slots that it lost to a recovery
+    a request continues with the full slots that it lost to a recovery
     @@ insertion Insertion._recover
     - own.copy_(own.new_tensor(full))
 recovery-forgets-value [evict_window checkpoint]

@@ -41,7 +41,7 @@ ENGINE = mutants(
     _CALLS,
     """
 free-swa-clears-given-locs [free_swa] releases=>=0.5.14,<0.5.19
-    takes back the fix of PR 27779: evicting a part of a page unmaps that part alone
+    reverts the fix of PR 27779: evicting a part of a page unmaps that part alone
     @@ allocator SWATokenToKVPoolAllocator.free_swa
     - self.full_to_swa_index_mapping[mapping_indices] = 0
     + self.full_to_swa_index_mapping[free_index] = 0
@@ -50,7 +50,7 @@ clear-keeps-mapping [clear] releases=>=0.5.13
     @@ allocator SWATokenToKVPoolAllocator.clear
     - self.full_to_swa_index_mapping[:-1].fill_(0)
 cpu-copy-without-mask [cpu_copy load_cpu_copy] releases=>=0.5.12
-    takes back the fix of PR 24036: an evicted token's row is saved from the padding slot
+    reverts the fix of PR 24036: an evicted token's row is saved from the padding slot
     @@ pool SWAKVPool.get_cpu_copy
     - swa_indices > 0
     + swa_indices >= 0
@@ -66,7 +66,7 @@ SGLANG_TREES = mutants(
     _TREE,
     """
 split-swaps-swa releases=>=0.5.11
-    a split leaves the SWA locs of each half on the other
+    a split gives each half the SWA locs of the other
     @@ component SWAComponent.redistribute_on_node_split
     - child_swa_value[:split_len].clone()
     + child_swa_value[-split_len:].clone()
@@ -83,7 +83,7 @@ lock-window-page-short [evict] releases=>=0.5.11
     - sliding_window_size = self.sliding_window_size
     + sliding_window_size = max(1, self.sliding_window_size - self.cache.page_size)
 unlock-keeps-swa releases=>=0.5.13
-    SWA locks are never given up, and their slots stay for ever
+    SWA locks are never released, and their slots are never freed
     @@ component SWAComponent.release_component_lock
     - comp.lock_ref = ref - 1
 unlock-without-boundary releases=>=0.5.13
@@ -92,16 +92,16 @@ unlock-without-boundary releases=>=0.5.13
     - swa_uuid_for_lock and comp.metadata.get(uuid_key) == swa_uuid_for_lock
     + False
 window-page-too-many [evict_window] releases=>=0.5.23 policies=native,python-core,rust-core
-    window eviction takes one page that the next token still reads
+    window eviction frees one page that the next token still reads
     @@ common free_swa_out_of_window_slots
     - ceil_align(max(sliding_window_size, page_size), page_size)
     + (ceil_align(max(sliding_window_size, page_size), page_size) - page_size)
 insert-ignores-evicted-length [evict_window checkpoint] releases=>=0.5.21 policies=native,python-core,rust-core
-    what window eviction has freed goes into the tree as if it had SWA rows
+    tokens that window eviction freed are inserted into the tree as if they had SWA rows
     @@ component SWAComponent.prepare_for_caching_req
     - insert_params.set_evicted_seqlen(self.component_type, req.kv.get_evicted_seqlen(self.component_type))
 recovery-frees-locked-full [evict_window checkpoint] releases=>=0.5.21
-    a recovery frees full slots that one other request still reads, as releases up to 0.5.14 did
+    a recovery frees full slots that another request still reads, as releases up to 0.5.14 did
     @@ component SWAComponent._recover_from_incoming
     - full_cd.lock_ref > 0
     + full_cd.lock_ref > 1
@@ -121,7 +121,7 @@ SGLANG_HOSTS = mutants(
     _TREE,
     """
 load-back-without-mapping [evict admit] releases=>=0.5.17
-    SWA rows come back from the host and nobody maps the full locs to them
+    SWA rows are loaded back from the host, and the full locs are not mapped to them
     @@ component SWAComponent.commit_hicache_transfer
     - cache_actions.append(RebuildFullToSWAMapping(full_chunks, swa_chunks))
 load-back-swaps-swa-chunks [evict admit] releases=>=0.5.12
@@ -138,7 +138,7 @@ load-back-without-host-pin [evict admit] releases=>=0.5.18
     - cd.host_lock_ref == 0
     + True
 load-back-keeps-host-lock [evict admit] releases=>=0.5.14
-    a load-back that is over leaves its host lock behind: those host slots are never given to others
+    a finished load-back keeps its host lock, so those host slots are never reused
     @@ tree UnifiedRadixCache.loading_check
     - self.dec_host_lock_ref(node, host_lock_params)
 write-through-without-lock [evict transfer_done] releases=>=0.5.17 policies=native,python-core,rust-core
@@ -147,12 +147,12 @@ write-through-without-lock [evict transfer_done] releases=>=0.5.17 policies=nati
     - not write_back
     + False
 backup-of-one-component [evict admit] releases=>=0.5.18 policies=native,python-core,rust-core
-    a backup reserves host slots on both sides and copies the full rows alone
+    a backup reserves host slots on both sides and copies only the full rows
     @@ controller HybridCacheController._l2_transfers
     + continue
       entry = self.mem_pool_host.entry_map[pool_transfer.name]
 eviction-forgets-host [evict admit] releases=>=0.5.17
-    an evicted node's host slots are never free again
+    an evicted node's host slots are never freed
     @@ component SWAComponent.evict_component
     - host_frees[ct].append(cd.host_value)
 """,
@@ -163,11 +163,11 @@ SGLANG_SPECS = mutants(
     _SPEC,
     """
 surplus-kept [prepare_decode finish]
-    a request that leaves gives back what is committed and forgets the rest
+    a request that leaves frees only its committed slots and leaks the rest
     @@ common _release_overallocated_kv_indices
     - tree_cache.free_kv_row(req.kv, [(start_p, end_p)])
 surplus-from-the-token [prepare_decode finish]
-    the surplus is freed from its first token on, although the page that token lies on was freed before
+    the surplus is freed from its first token on, although that token's page was freed before
     @@ common _release_overallocated_kv_indices
     - start_p = ceil_align(start_p, page_size)
 reserve-of-one-step [prepare_decode]
@@ -176,7 +176,7 @@ reserve-of-one-step [prepare_decode]
     - 2 * get_alloc_len_per_decode()
     + get_alloc_len_per_decode()
 reserve-in-tokens [prepare_decode]
-    whole pages are allocated, and the length that was asked for is recorded (SGLang PR 31616)
+    whole pages are allocated, and the requested length is recorded (SGLang PR 31616)
     @@ sizing page_aligned_decode_alloc_lens
     - (r.kv.kv_committed_len + reserve + page_size - 1) // page_size * page_size
     + r.kv.kv_committed_len + reserve
@@ -185,16 +185,16 @@ window-never-evicted [prepare_decode]
     @@ eagle_utils eagle_prepare_for_decode
     - batch.maybe_evict_swa()
 window-a-page-short [prepare_decode] releases=>=0.5.23
-    the window that is kept ends one page early
+    the kept window is one page too short
     @@ common free_swa_out_of_window_slots
     - pre_len - ceil_align(max(sliding_window_size, page_size), page_size)
     + pre_len - ceil_align(max(sliding_window_size, page_size), page_size) + page_size
 accepted-not-moved [prepare_decode target_verify]
-    the KV of an accepted path stays at the nodes that it was written for
+    the KV of an accepted path stays at the nodes where it was written
     @@ spec_utils move_accept_tokens_to_target_kvcache
     - token_to_kv_pool_allocator.get_kvcache().move_kv_cache(tgt_cache_loc, accept_out_cache_loc)
 page-not-copied [prepare_decode draft_tree]
-    the branches of a draft but the first begin on pages that lack the tokens before them
+    all branches of a draft but the first start on pages without the tokens before them
     @@ eagle_worker duplicate_prefix_tail_to_draft_branches
     - token_to_kv_pool.move_kv_cache(tgt_slots, src_slots)
 """,

@@ -31,7 +31,7 @@ SGLANG_BUDGETS = mutants(
     _NODE,
     """
 tail-starts-a-page-late releases=>=0.5.12
-    the tail starts on the page behind the one in which the window does
+    the tail starts one page after the window's first page
     @@ decode DecodePreallocQueue._swa_tail_len
     - window_start // page_size * page_size
     + -(-window_start // page_size) * page_size
@@ -41,16 +41,16 @@ length-counts-the-newest-token [retract] releases=>=0.5.16
     - max(len(req.output_ids) - 1, 0)
     + len(req.output_ids)
 tail-charged-in-tokens releases=>=0.5.18
-    takes back a half of the fix of PR 33794: a tail is charged in tokens and allocated in pages
+    reverts half of the fix of PR 33794: a tail is charged in tokens and allocated in pages
     @@ decode DecodePreallocQueue._prealloc_required_tokens
     - swa_len = ceil_align(swa_len, page_size)
 retraction-frees-whole-prompts releases=>=0.5.12
-    retracting a request is thought to give back SWA slots of its whole prompt
+    a retraction is assumed to free the SWA slots of the whole prompt
     @@ decode DecodePreallocQueue._swa_retractable_len
     - self._swa_tail_len(len(req.origin_input_ids))
     + len(req.origin_input_ids)
 forgets-requests-in-transfer releases=>=0.5.21
-    no tokens are reserved for the decode of a request whose KV is on its way
+    no tokens are reserved for the decode of a request in transfer
     @@ decode DecodePreallocQueue._active_req_count
     - sum(not r.host_staged for r in self.transfer_queue.queue)
     + 0
@@ -60,33 +60,33 @@ locked-tokens-can-be-evicted releases=>=0.5.19
     - self.tree_cache.full_evictable_size()
     + self.tree_cache.full_evictable_size() + self.tree_cache.full_protected_size()
 windows-grow-for-ever releases=>=0.5.12
-    the SWA budget keeps back every reserved token, as if no window gave one up
+    the SWA budget subtracts every reserved token, as if no window were ever evicted
     @@ decode DecodePreallocQueue._swa_tail_allocatable_token_budget
     - min(reserved_tokens, swa_growth_potential)
     + reserved_tokens
 full-budget-forgets-retracted [retract] releases=>=0.5.12
-    new requests get the full slots that retracted ones need to come back
+    new requests get the full slots that retracted ones need to resume
     @@ decode DecodePreallocQueue._allocatable_token_budgets
     - allocatable_tokens -= full_required
 swa-budget-forgets-retracted [retract] releases=>=0.5.12
-    new requests get the SWA slots that retracted ones need to come back
+    new requests get the SWA slots that retracted ones need to resume
     @@ decode DecodePreallocQueue._swa_tail_allocatable_token_budget
     - swa_allocatable_tokens -= swa_required
 full-budget-forgets-prebuilt [start] releases=>=0.5.12
-    the full budget keeps nothing back for a prebuilt batch
+    the full budget reserves nothing for a prebuilt batch
     @@ decode DecodePreallocQueue._allocatable_token_budgets
     - allocatable_tokens -= self.num_reserved_decode_tokens * len(self.scheduler.last_batch.reqs)
 swa-budget-forgets-prebuilt [start] releases=>=0.5.12
-    the SWA budget keeps nothing back for a prebuilt batch
+    the SWA budget reserves nothing for a prebuilt batch
     @@ decode DecodePreallocQueue._swa_tail_allocatable_token_budget
     - swa_allocatable_tokens -= min(prebuilt_reserved_tokens, prebuilt_swa_growth)
 takes-what-fits-no-node releases=>=0.5.12
-    a request whose window needs more than the whole SWA pool waits for ever and keeps all others waiting
+    a request whose window needs more than the whole SWA pool is queued forever and blocks all others
     @@ decode DecodePreallocQueue._check_if_req_exceed_kv_capacity
     - swa_required > swa_capacity
     + False
 resume-overtakes [retract resume] releases=>=0.5.22
-    a retracted request that does not fit is passed over
+    a retracted request that does not fit is skipped
     @@ decode DecodePreallocQueue.resume_retracted_reqs
     + if not self._prealloc_reservation_fits(
     +     *self._prealloc_required_tokens(req),
@@ -96,12 +96,12 @@ resume-overtakes [retract resume] releases=>=0.5.22
     +     continue
       full_required, swa_required = self._prealloc_required_tokens(req)
 resume-counts-itself [retract resume] releases=>=0.5.12
-    a retracted request's own need is kept back from the budget it asks
+    a retracted request's own need is subtracted from the budget that it is checked against
     @@ decode DecodePreallocQueue.resume_retracted_reqs
     - self._swa_aware_allocatable_token_budgets(count_retracted=False)
     + self._swa_aware_allocatable_token_budgets(count_retracted=True)
 admission-forgets-what-it-gave releases=>=0.5.19
-    the full budget is that from before the last request of the round
+    an admission is not subtracted from the full budget of its round
     @@ decode DecodePreallocQueue.pop_preallocated
     + full_allocatable_tokens += required_alloc_tokens
       decode_req.req.kv.cache_protected_len = total_prefix_len
@@ -113,7 +113,7 @@ SGLANG_SLOTS = mutants(
     _NODE,
     """
 tail-says-nothing [evict_window] releases=>=0.5.21
-    takes back the fix of PR 28085: the evicted length of a tail preallocation stays at 0
+    reverts the fix of PR 28085: the evicted length of a tail preallocation stays at 0
     @@ decode alloc_for_decode_prealloc
     - req.kv.set_evicted_seqlen(ComponentType.SWA, swa_evicted_seqlen)
 tail-mapped-to-the-front releases=>=0.5.13
@@ -122,44 +122,44 @@ tail-mapped-to-the-front releases=>=0.5.13
     - alloc_full_indices[-swa_tail_len:]
     + alloc_full_indices[:swa_tail_len]
 sender-gets-full-pages [transfer] releases=>=0.5.20
-    the sender is told full pages where it asks for SWA pages
+    the sender gets full pages instead of SWA pages
     @@ decode DecodePreallocQueue.pop_preallocated
     - self.token_to_kv_pool_allocator.translate_swa_indices_for_transfer(window_kv_indices_full)
     + window_kv_indices_full
 sender-starts-inside-a-page [transfer] releases=>=0.5.12
-    the first SWA page that the sender is told is counted from inside it
+    the first SWA page for the sender is computed from a position inside the page
     @@ decode DecodePreallocQueue.pop_preallocated
     - page_align_floor(window_start, page_size)
     + min(window_start + page_size - 1, seq_len - 1)
 prefix-out-of-the-row [start] releases=>=0.5.19
-    what the tree has of a prompt is not entered into the request's row
+    the cached prefix of a prompt is not written to the request's row
     @@ decode DecodePreallocQueue._pre_alloc
     - self.req_to_token_pool.write((req.kv.req_pool_idx, slice(0, prefix_len)), prefix_indices)
 resume-evicts-no-swa [retract resume] releases=>=0.5.21
-    takes back the fix of PR 40309: nothing is evicted from the tree for a tail that resumes
+    reverts the fix of PR 40309: nothing is evicted from the tree for a tail that resumes
     @@ decode DecodePreallocQueue._pre_alloc
     - get_disagg().disaggregation_decode_enable_radix_cache and swa_pages_charged
     + False
 resumed-request-is-matched-anew [retract resume start] releases=>=0.5.21
-    takes back the fix of PR 29471: a resumed request is matched anew and takes no lock
+    reverts the fix of PR 29471: a resumed request is matched again and takes no lock
     @@ decode SchedulerDisaggregationDecodeMixin._get_new_prebuilt_batch
     - tree_cache = None
     + tree_cache = self.tree_cache if req.retracted_stain else None
 failed-transfer-keeps-its-slots [abort] releases=>=0.5.22
-    a request whose transfer failed is gone and its slots are never free again
+    a request whose transfer failed is dropped, and its slots are never freed
     @@ decode DecodeTransferQueue._release_request
     - release_kv_cache(decode_req.req, self.tree_cache, checkpoint=False)
 arrival-is-handed-over-twice [transfer] releases=>=0.5.12
-    a request whose KV is there stays in the transfer queue
+    a request whose KV has arrived stays in the transfer queue
     @@ decode DecodeTransferQueue.pop_transferred
       transferred_reqs.append(decode_req.req)
     + indices_to_remove.discard(i)
 arrival-keeps-its-buffer [transfer] releases=>=0.5.12
-    the buffer in which a request's first token came is never used again
+    the buffer of a request's first token is never reused
     @@ decode DecodeTransferQueue.pop_transferred
     - self.req_to_metadata_buffer_idx_allocator.free(idx)
 prefix-reaches-into-the-tail [start] releases=>=0.5.22
-    what the tree has of a prompt is taken up to the last token but one, and the tail starts before that
+    the cached prefix reaches to the last token but one, and the tail starts before that
     @@ decode DecodePreallocQueue._match_prefix_and_lock
     - fill_len - self._swa_tail_len(fill_len)
     + fill_len - 1
@@ -179,7 +179,7 @@ stops-early releases=>=0.5.12
     - self.seqlen - 1
     + self.seqlen - 2
 inverts-mask releases=>=0.5.12
-    the copy says that it holds the SWA rows of the tokens that had no SWA slot
+    the mask of the copy marks the tokens that had no SWA slot
     @@ pool SWAKVPool.get_cpu_copy
     - swa_mask.cpu()
     + ~swa_mask.cpu()
@@ -188,17 +188,17 @@ loads-no-swa releases=>=0.5.12
     @@ pool SWAKVPool.load_cpu_copy
     - self.swa_kv_pool.load_cpu_copy(swa_kv_cpu, swa_indices)
 filters-from-front releases=>=0.5.19
-    the load takes as many rows of the copy as there are slots, from its front and not those of these tokens
+    the load takes as many rows as there are slots from the front of the copy, not the rows of these tokens
     @@ pool SWAKVPool._filter_swa_cpu_copy
     - torch.cat([chunk[t] for chunk in layer_chunks], dim=0)[row_mask]
     + torch.cat([chunk[t] for chunk in layer_chunks], dim=0)[: int(row_mask.sum())]
 loads-rows-backwards releases=>=0.5.12
-    SWA rows come back in the wrong order
+    SWA rows are loaded in the wrong order
     @@ pool SWAKVPool.load_cpu_copy
     - swa_indices[old_swa_mask][row_mask.to(indices.device)]
     + swa_indices[old_swa_mask][row_mask.to(indices.device)].flip(0)
 forgets-mask releases=>=0.5.12
-    the load takes the copy for one of all tokens that have an SWA slot now
+    the load treats the copy as one of all tokens that have an SWA slot now
     @@ pool SWAKVPool.load_cpu_copy
     - kv_cache_cpu.get('swa_mask')
     + None

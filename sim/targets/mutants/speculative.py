@@ -16,7 +16,7 @@ GRAPHS = mutants(
     _GRAPH,
     """
 keeps-warm-up [capture replay] policies=memo
-    a capture right behind a warm-up finds the translation in the cache, so the graph has none (SGLang PR 25824)
+    a capture right after a warm-up finds the translation in the cache, so the graph contains none (SGLang PR 25824)
     @@ runners Runner.capture
     - self._start(size)
 keeps-last-run [capture replay] policies=memo
@@ -41,13 +41,13 @@ binds-recreated-buffer [capture replay] policies=side_channel
     - swa_locs.copy_(self.gather(locs))
     + swa_locs = self.gather(locs)
 break-binds-capture [capture replay] policies=side_channel,per_forward
-    what runs at a graph's breaks keeps the metadata of the capture, which is made anew for each run (SGLang's breakable
+    code at a graph's breaks uses the metadata of the capture, which is recreated for each run (SGLang's breakable
     graphs keep arguments as they were at capture)
     @@ runners Breakable._replay
     - self.policy.set_swa_loc(captured.swa_loc[:count])
     + self.policy.set_swa_loc(vars(captured).setdefault("kept", captured.swa_loc.clone())[:count])
 writes-whole-buffer [capture replay_chunk] policies=side_channel
-    a translation made up front is not cut to the batch, and rows of a larger one are written again behind it
+    a precomputed translation is not cut to the batch, and rows of a larger batch are written again
     @@ runners Piecewise._replay
     - self._write(layer, captured.rows[layer], count)
     + self.policy.set_swa_loc(self.buffers.swa_locs[:size])
@@ -59,7 +59,8 @@ draft-keeps-target [capture draft] policies=memo
     + self.target._forward(size)
     + self.draft.captured[size] = self.draft._capture(size)
 verify-keeps-draft [capture draft verify] policies=side_channel
-    a verification writes where its draft was computed, although a load-back came between and it was allocated anew
+    a verification writes to the slots of its draft, although its tokens were allocated again after a load-back in
+    between
     @@ speculative_runner Speculative.run_verify
     - self.target.run(locs, tags)
     + size = self.target.fitting(len(locs))
@@ -77,15 +78,15 @@ DRAFTS = mutants(
     _SPEC,
     """
 restore-forgets-mapping [draft_tree]
-    a restore after a draft puts the free lists back and leaves the draft's entries in the mapping (SGLang up to 0.5.16)
+    a restore after a draft restores the free lists and leaves the draft's entries in the mapping (SGLang up to 0.5.16)
     @@ swa SwaAllocator.restore
     - self.full_to_swa_index_mapping.copy_(state.mapping)
 restore-forgets-full-list [draft_tree]
-    a restore after a draft puts mapping and SWA slots back, and the draft's full slots are nobody's
+    a restore after a draft restores mapping and SWA slots, and the draft's full slots leak
     @@ swa SwaAllocator.restore
     - self.full.restore(state.full)
 restore-forgets-swa-list [draft_tree]
-    a restore after a draft puts mapping and full slots back, and the draft's SWA slots are nobody's
+    a restore after a draft restores mapping and full slots, and the draft's SWA slots leak
     @@ swa SwaAllocator.restore
     - self.swa.restore(state.swa)
 draft-after-restore [draft_tree]
@@ -94,7 +95,7 @@ draft-after-restore [draft_tree]
     - self._extend(batch, stops)
     + self._extend(batch, stops) and self._allocator.restore(self._before_draft)
 verifies-in-draft-slots [draft_tree target_verify]
-    a verification uses the slots that its draft had and has given back
+    a verification uses the slots of its draft after they were freed
     @@ speculative SpecEngine.begin_verify
     - return self._extend(batch, [running.length + self._layout.nodes for running in batch])
     + for request in requests:
@@ -105,16 +106,16 @@ last-page-not-copied [draft_tree target_verify]
     @@ speculative SpecEngine._branches
     - self._draft_pool.move_kv_cache(head, heads[0])
 draft-starts-at-committed [prepare_decode draft_tree]
-    a draft begins where the scheduler believes its request to be, over tokens accepted since
+    a draft begins at the committed length, over tokens accepted since
     @@ speculative SpecEngine._branches
     - self._progress[request].computed
     + self._progress[request].committed
 draft-keeps-translation [draft_tree target_verify] policies=memo
-    a draft's next forward is served the translation of the one before it, which lay in the same buffer
+    a draft's next forward gets the translation of the previous one, whose locs were in the same buffer
     @@ speculative SpecEngine.write_draft
     - self._pool.policy.begin_forward()
 draft-translates-alone [draft_tree target_verify]
-    the draft's pool keeps a mapping of its own, a copy from when it was built
+    the draft's pool keeps its own mapping, a copy from its construction
     @@ speculative SpecEngine.build
     - self._draft_pool.register_mapping(self._pool.full_to_swa_index_mapping)
     + self._draft_pool.register_mapping(self._pool.full_to_swa_index_mapping.clone())
@@ -129,12 +130,12 @@ rejected-not-freed [draft_tree target_verify]
     @@ speculative SpecEngine._keep
     - self._allocator.free(rejected)
 rejected-pages-not-freed [draft_tree target_verify]
-    the same for whole pages
+    rejected whole pages of a verification keep their slots, and the request forgets them
     @@ speculative SpecEngine._keep
     - self._drop_surplus(running, end)
     + vars(running).update(length=end)
 accepted-row-not-written [draft_tree target_verify]
-    rejected slots are freed, and the row goes on naming the first slots of the verification
+    rejected slots are freed, and the row keeps the first slots of the verification
     @@ speculative SpecEngine._keep
     - running.row[start:end] = torch.tensor(kept)
 accepted-not-moved [draft_tree target_verify]
@@ -142,7 +143,7 @@ accepted-not-moved [draft_tree target_verify]
     @@ speculative SpecEngine._move
     - self._hybrid().move_kv_cache(running.row[start:start + len(path)], sources)
 accepted-moved-from-behind [draft_tree target_verify]
-    accepted KV is moved one token after the other from the last, over sources that are still to be read
+    accepted KV is moved token by token from the last one, over sources that are not read yet
     @@ speculative SpecEngine._move
     - self._hybrid().move_kv_cache(running.row[start:start + len(path)], sources)
     + for at in reversed(range(len(path))):
@@ -157,7 +158,7 @@ accepted-moved-in-full-layers [draft_tree target_verify]
     @@ pools HybridPool.move_kv_cache
     - buffer[:, swa_targets] = buffer[:, swa_sources]
 bonus-counted-twice [commit]
-    a commit counts the bonus that the accepted path has already
+    a commit counts the bonus token that the accepted path already has
     @@ speculative SpecEngine.commit
     - progress.uncommitted.pop(0)
     + progress.uncommitted.pop(0) + 1
@@ -168,17 +169,17 @@ RESERVES = mutants(
     _SPEC,
     """
 surplus-kept-at-finish [prepare_decode draft_tree finish]
-    a request that finishes gives back what is committed and no more (SGLang PR 19518)
+    a request that finishes frees only its committed slots and leaks the rest (SGLang PR 19518)
     @@ speculative SpecEngine.finish
     - self._drop_surplus(self._requests[request], self._progress[request].committed)
     + self._requests[request].length = self._progress[request].committed
 surplus-kept-at-abort [prepare_decode draft_tree abort]
-    the same for a request that is aborted or retracted
+    an aborted or retracted request frees only its committed slots and leaks the rest
     @@ speculative SpecEngine.abort
     - self._drop_surplus(self._requests[request], self._progress[request].committed)
     + self._requests[request].length = self._progress[request].committed
 surplus-from-inside-page [draft_tree target_verify]
-    the surplus is freed from the page on that holds the last accepted tokens
+    the freed surplus includes the page with the last accepted tokens
     @@ speculative SpecEngine._drop_surplus
     - self._layout.ceil(length)
     + self._layout.floor(length)
@@ -192,21 +193,21 @@ allocated-to-the-token [prepare_decode draft_tree]
     +     running.length = min(running.length, exact)
     + return grown
 reserve-for-one-step [prepare_decode draft_tree]
-    the reserve is for one step, and the step before may not be committed
+    the reserve covers one step, and the step before it may be uncommitted
     @@ spec_layout Layout.reserve
     - 2 * max(self.stride(self.page_size - 1) * self.topk, self.nodes)
     + max(self.stride(self.page_size - 1) * self.topk, self.nodes)
 window-evicted-beyond-committed [prepare_decode draft_tree]
-    window eviction goes by what is allocated, draft tokens included
+    window eviction uses the allocated length, draft tokens included
     @@ speculative SpecEngine._insertable
     - self._progress[request].committed
     + self._requests[request].length
 draft-evicts-no-window [draft_tree]
-    one of the ways to prepare a step never evicts windows (SGLang PR 34924)
+    one way of preparing a step never evicts windows (SGLang PR 34924)
     @@ speculative SpecEngine._take_draft
     - self.evict_window(request)
 keys-counted-as-tokens [checkpoint]
-    an insertion goes by the length in tokens, and its keys are bigrams, one fewer (SGLang PRs 19570, 24371)
+    an insertion uses the length in tokens, but its keys are bigrams, one fewer (SGLang PRs 19570, 24371)
     @@ engine BuiltinEngine.checkpoint
     - self._aligned(len(keys))
     + self._aligned(running.length)

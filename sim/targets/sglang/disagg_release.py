@@ -241,16 +241,16 @@ def leaves(mixin: Any) -> tuple[Leaf, ...]:
         Leaf(_DECODE, "get_kv_class", lambda *_which: Receiver, _SINCE, "the network; the tape says when KV arrives"),
         Leaf(_DECODE, "is_mla_backend", lambda _pool: False, _SINCE, "the pool has keys and values"),
         Leaf(_DECODE, "ScheduleBatch", _prebuilt_class(mixin), _SINCE, "no tensors for a forward that skips prefill"),
-        Leaf(_DECODE, "set_time_batch", _nothing, _SINCE, "no time is taken"),
-        Leaf("sglang.srt.disaggregation.utils", "dist", OneRank, _SINCE, "one rank has nobody to agree with"),
+        Leaf(_DECODE, "set_time_batch", _nothing, _SINCE, "no times are recorded"),
+        Leaf("sglang.srt.disaggregation.utils", "dist", OneRank, _SINCE, "a single rank needs no agreement"),
     )
 
 
 ANNOUNCED = (
     *leaves(object),
-    Leaf(_DECODE, "DecodePreallocQueue._init_kv_manager", Manager, _SINCE, "the network; says what is sent"),
+    Leaf(_DECODE, "DecodePreallocQueue._init_kv_manager", Manager, _SINCE, "the network; records what is sent"),
     Leaf("sglang.srt.managers.scheduler", "Scheduler", scheduler, _SINCE,
-         "the decode queues ask it who runs, who waits, and for settings"),
+         "the decode queues read running and waiting requests and settings from it"),
 )  # fmt: skip
 """The same, and what is handed to the queues instead of the release's own; for those who ask."""
 

@@ -169,4 +169,4 @@ def explain(name: str, error: Exception) -> str:
     ]
     where = f" at {theirs[-1]}" if theirs else ""
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{name} cannot be imported: {what}{where}; mend that place, or else the adapter needs an update"
+    return f"{name} cannot be imported: {what}{where}; fix that place, or update the adapter"

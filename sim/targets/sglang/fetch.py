@@ -200,7 +200,7 @@ def _verify(entry: Path, name: str) -> None:
     except (OSError, ValueError, KeyError):
         intact = False
     if not intact:
-        raise TargetError(f"the sources of {name} in {entry} are not those that were unpacked; delete that folder")
+        raise TargetError(f"the sources of {name} in {entry} have changed since they were unpacked; delete that folder")
 
 
 def _sha256(path: Path) -> str:

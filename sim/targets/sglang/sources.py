@@ -96,7 +96,7 @@ def _copy(wheel: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder
             while chunk := source.read(_CHUNK):
                 size += len(chunk)
                 if size > min(room, MAX_FILE_BYTES):
-                    raise TargetError(f"{wheel.name} unpacks to more than it may ({member.filename!r}); not unpacked")
+                    raise TargetError(f"{wheel.name} exceeds the size limit ({member.filename!r}); not unpacked")
                 sink.write(chunk)
     except FileExistsError:
         raise TargetError(f"{wheel.name} holds {member.filename!r} twice; not unpacked") from None
