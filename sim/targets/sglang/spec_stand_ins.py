@@ -306,7 +306,7 @@ def spec_batch_class(batch: Any) -> Any:
     """A subclass of `batch_class`'s that decodes speculatively.
 
     Args:
-        batch: the class from `engine_batch.batch_class`.
+        batch: the class from `engine_release.batch_class`.
     """
 
     class SpecBatch(batch):  # type: ignore[misc]
