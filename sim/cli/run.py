@@ -20,8 +20,8 @@ from ..run import player as replaying
 from ..run.campaign import Budget
 from ..run.player import Unplayable
 from ..run.progress import progress
+from ..targets.base import Scope
 from ..targets.registry import release_of
-from ..targets.scope import Scope
 from .text import say, warn
 
 __all__ = ["Outputs", "fuzz", "replay"]

@@ -12,7 +12,7 @@ from ..parts.allocator.events import AllocExtendSwaTail
 from ..parts.events_file import events_origin
 from ..parts.hooks import loaded
 from ..tapes.shrink import Shrunk
-from ..targets.scope import Scope
+from ..targets.base import Scope
 from .explain import fact, sentence
 
 __all__ = ["Finding", "Origin", "our_version"]

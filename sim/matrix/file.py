@@ -23,8 +23,8 @@ from ..core.schema import Schema
 from ..findings.files import KeepError, write
 from ..tapes.scenarios import scenarios
 from ..tapes.schema import DIALECT
+from ..targets.base import Scope
 from ..targets.registry import families
-from ..targets.scope import Scope
 from .measurements import MAX_SECONDS, MAX_TAPES, VERDICTS, Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
 from .record import order
 

@@ -25,8 +25,7 @@ from ..run.worker import place
 from ..tapes.codec import dumps
 from ..tapes.scenarios import Scenario, plain, same_paging, same_shape, same_words
 from ..tapes.shrink import MAX_CANDIDATES, shrink
-from ..targets.base import Profile, TargetError
-from ..targets.scope import Scope
+from ..targets.base import Profile, Scope, TargetError
 from .measurements import Hunt, HuntBudget, HuntKey, Other, Sighting
 
 __all__ = ["drawn", "hunt", "looks_like", "scope_of"]

@@ -15,9 +15,8 @@ from ..run.player import Player, Unplayable, WorkerLost, adapt
 from ..run.process import kill_workers
 from ..run.progress import Progress
 from ..tapes.scenarios import Scenario
-from ..targets.base import Profile, TargetError
+from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
-from ..targets.scope import Scope
 from .hunt import drawn, hunt
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 from .record import diverging, is_known, of_scope, order, scopes, seeds_of

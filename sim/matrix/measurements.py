@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..targets.scope import Scope
+from ..targets.base import Scope
 
 __all__ = [
     "BLIND", "MAX_SECONDS", "MAX_TAPES", "SECONDS", "SEEDS", "VERDICTS", "HuntBudget", "Hunt", "HuntKey",

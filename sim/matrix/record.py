@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from ..tapes.scenarios import Said, Scenario
+from ..targets.base import Scope
 from ..targets.registry import short_name
-from ..targets.scope import Scope
 from .hunt import scope_of
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 

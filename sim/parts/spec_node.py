@@ -13,7 +13,7 @@ from ...models.speculative import key_numbers
 from ..core.event import Event
 from ..targets.base import Profile
 from ..targets.engine import EngineTarget, RequestView
-from ..targets.spec_node import SpecNodeTarget
+from ..targets.speculative import SpecNodeTarget
 from .decode_node.events import Retract
 from .decode_node.step import DisaggStep, without_host
 from .part import Axis, Observer, Part

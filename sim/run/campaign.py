@@ -22,9 +22,8 @@ from ..core.tape import Tape
 from ..parts.generate import generate_tape
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
-from ..targets.base import Profile, TargetError
+from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
-from ..targets.scope import Scope
 from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
 from .protocol import divergence_from_json, divergence_to_json
 

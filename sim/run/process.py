@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import IO, Any, Self
 
 from ..parts.events_file import handed_on
-from ..targets.base import Profile, TargetError
-from ..targets.scope import Scope
+from ..targets.base import Profile, Scope, TargetError
 from .protocol import profile_from_json
 
 __all__ = [

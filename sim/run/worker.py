@@ -32,9 +32,8 @@ from ..parts.generate import generate_tape
 from ..parts.hooks import declared, fingerprint, watched
 from ..parts.legality import find_violation, profile_of
 from ..tapes.codec import TapeError, dumps, loads
-from ..targets.base import Profile, Target, TargetError
+from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from ..targets.scope import Scope
 from .protocol import divergence_to_json, profile_to_json, worker_streams
 
 __all__ = ["main", "place"]

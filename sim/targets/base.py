@@ -1,4 +1,4 @@
-"""The protocol of every target: its calls, the raw state that a check may read, and its capabilities.
+"""The protocol of every target: its calls, the raw state that a check may read, its capabilities, and their choice.
 
 A target translates plain integers into the engine's own calls and back. It knows nothing of the reference model, and a
 check knows nothing of the engine.
@@ -6,15 +6,15 @@ check knows nothing of the engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...models.config import FEATURES, Config
+from ...models.config import FEATURES, LEVELS, Config
 
 __all__ = [
     "ASKED", "CALLS", "HOST", "MISFITS", "V_MARK",
-    "Batch", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Target", "TargetError",
+    "Batch", "CacheTarget", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Scope", "Target", "TargetError",
 ]  # fmt: skip
 
 HOST = "host"
@@ -26,13 +26,6 @@ ASKED = (*FEATURES, HOST)
 V_MARK = 1 << 32
 """Added to a tag in a value row, so that a check notices mixed-up keys and values."""
 
-
-CALLS: tuple[str, ...] = (
-    "alloc", "alloc_extend", "alloc_decode", "alloc_extend_swa_tail", "free", "free_swa", "free_group_begin",
-    "free_group_end", "set_mapping", "register_mapping", "backup", "restore", "clear", "begin_forward", "write_kv",
-    "read_kv", "translate", "end_forward", "cpu_copy", "load_cpu_copy", "move",
-)  # fmt: skip
-"""Kinds of the events that a `Target` may execute."""
 
 MISFITS = (AttributeError, TypeError, ImportError, NameError, LookupError)
 """Exceptions that mean that names, parameters or fields are unknown to an adapter."""
@@ -106,6 +99,60 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Scope:
+    """The selection of a target's profiles for a campaign.
+
+    Attributes:
+        level: see `Config.level`.
+        features: what is asked for, see `Profile.asks`. Each tape has at least one of them, if there are any, and no
+            other.
+        together: each tape has all of them.
+    """
+
+    level: str = LEVELS[0]
+    features: tuple[str, ...] = ()
+    together: bool = False
+
+    def of(self, profiles: Iterable[Profile]) -> list[Profile]:
+        """The selected profiles of a target."""
+        return [
+            profile
+            for profile in profiles
+            if profile.level == self.level
+            and bool(profile.asks) == bool(self.features)
+            and set(profile.asks) <= set(self.features)
+            and (not self.together or set(profile.asks) == set(self.features))
+        ]
+
+    def lacking(self, profiles: Iterable[Profile]) -> Scope | None:
+        """A feature that no profile has; None if each feature has a profile."""
+        drawn = self.of(profiles)
+        missing = tuple(name for name in self.features if not any(name in profile.asks for profile in drawn))
+        if self.together:
+            return None if drawn else self
+        return Scope(self.level, missing) if missing or not drawn else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The scope as JSON values."""
+        return {"level": self.level, "features": list(self.features), "together": self.together}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Scope:
+        """The scope from JSON values, which may contain more."""
+        return cls(values["level"], tuple(values["features"]), bool(values["together"]))
+
+    @property
+    def options(self) -> list[str]:
+        """The scope's options on the command line."""
+        words = [] if self == Scope() else ["--level", self.level]
+        return [*words, "--features", ("+" if self.together else ",").join(self.features)] if self.features else words
+
+    def __str__(self) -> str:
+        joined = (" and " if self.together else " or ").join(self.features)
+        return f"the {self.level} level" + (f" with {joined}" if joined else "")
+
+
+@dataclass(frozen=True)
 class Batch:
     """A forward's locs and the memory of their tensor. See `BeginForward`.
 
@@ -142,11 +189,9 @@ class Rows:
     values: list[int] | None
 
 
-class Target(Protocol):
-    """The real code under test, driven with integers.
-
-    A method raises the engine's exceptions; the driver reports them as crashes. All locs are full locs unless a name
-    says SWA. Methods in the first part act; ``raw_`` methods only read and must change nothing, not even a cache.
+class CacheTarget(Protocol):
+    """What can be built and read of any target, whole requests or single calls. ``raw_`` methods only read and must
+    change nothing, not even a cache.
 
     Attributes:
         adapter: how the names of modules begin that stand between us and the engine; empty if none do.
@@ -158,6 +203,23 @@ class Target(Protocol):
 
     def build(self, config: Config) -> None:
         """Make a new, empty cache of this shape; the last one is dropped."""
+
+    def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
+        """Hand the allocator, the pool and None (the tree, at the engine level) themselves to `call`: an event of
+        this kind, which a file of the user's declares (`staleloc.sim.declared`)."""
+
+    def raw_mapping(self) -> list[int]:
+        """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""
+
+    def raw_free(self) -> FreeSlots:
+        """The free lists."""
+
+    def raw_contents(self, layer: int) -> Rows:
+        """Every slot's row of one layer: `full_size + page_size` or `swa_size + page_size` of them."""
+
+
+class Calls(Protocol):
+    """The single calls of a target: each method is the call of the events of that kind."""
 
     def alloc(self, count: int) -> list[int] | None:
         """Page size 1: `count` locs, or None if there are too few."""
@@ -209,9 +271,6 @@ class Target(Protocol):
     def read_kv(self, layer: int, locs: list[int]) -> Rows:
         """Read these locs' rows at a layer, through the engine's own read path."""
 
-    def translate_batch(self, start: int, stop: int) -> list[int]:
-        """Translate elements of the running batch's own loc tensor."""
-
     def translate(self, locs: list[int], source: str) -> list[int]:
         """Translate locs in a tensor of kind `source`; see `Translate`. Two rows are returned one after the other."""
 
@@ -227,18 +286,20 @@ class Target(Protocol):
     def move(self, targets: list[int], sources: list[int]) -> None:
         """Move KV from sources to targets, in both pools."""
 
-    def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
-        """Hand the allocator, the pool and None (the tree, at the engine level) themselves to `call`: an event of
-        this kind, which a file of the user's declares (`staleloc.sim.declared`)."""
 
-    def raw_mapping(self) -> list[int]:
-        """The table itself, full loc -> SWA loc, without the final -1; length `full_size + page_size`."""
+CALLS = tuple(name for name in vars(Calls) if not name.startswith("_"))
+"""Kinds of the events that a `Target` may execute."""
 
-    def raw_free(self) -> FreeSlots:
-        """The free lists."""
 
-    def raw_contents(self, layer: int) -> Rows:
-        """Every slot's row of one layer: `full_size + page_size` or `swa_size + page_size` of them."""
+class Target(CacheTarget, Calls, Protocol):
+    """The real code under test, driven with integers.
+
+    A method raises the engine's exceptions; the driver reports them as crashes. All locs are full locs unless a name
+    says SWA.
+    """
+
+    def translate_batch(self, start: int, stop: int) -> list[int]:
+        """Translate elements of the running batch's own loc tensor."""
 
     def cache_hits(self) -> int:
         """The number of translations from a cache since `build`; 0 if unknown."""

@@ -22,9 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...models.config import Config
-from .base import FreeSlots, Profile, Rows
-from .engine import NodeView, RequestView
+from .engine import RequestTarget
 
 __all__ = [
     "NODE_CALLS",
@@ -156,21 +154,13 @@ class Queues:
     retracted: tuple[int, ...]
 
 
-class DisaggTarget(Protocol):
+class DisaggTarget(RequestTarget, Protocol):
     """The real code of a decode node under test. The module's docstring has the order of calls.
 
-    Requests are small numbers, tokens small integers. `Config.reserved_decode` tokens are reserved for
-    each active request; with `Config.decode_tree` the node keeps a prefix tree, without it a request's
-    slots die with it. A method raises whatever the engine raises; the driver calls that a crash. ``raw_``
-    methods only look.
+    `Config.reserved_decode` tokens are reserved for each active request; with `Config.decode_tree` the node keeps a
+    prefix tree, without it a request's slots die with it, `evict` is not called and `raw_tree` is empty. `raw_requests`
+    has every request that holds slots; its `evicted` counts the front without SWA slots of a tail preallocation too.
     """
-
-    name: str
-    adapter: tuple[str, ...]
-    profiles: tuple[Profile, ...]
-
-    def build(self, config: Config) -> None:
-        """A new, empty node."""
 
     def rules(self) -> Rules:
         """The counting rules of this target, for the cache that was built."""
@@ -203,17 +193,8 @@ class DisaggTarget(Protocol):
         newest tokens. The full locs, one a request; None if there is no room even so (only the merge is done then).
         """
 
-    def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
-        """See `EngineTarget.write`."""
-
-    def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
-        """See `EngineTarget.read`."""
-
     def evict_window(self, request: int) -> None:
         """Free a running request's SWA slots that no later token attends to."""
-
-    def evict(self, full: int, swa: int) -> None:
-        """See `EngineTarget.evict`; with a prefix tree only."""
 
     def retract(self, request: int) -> None:
         """Copy a running request's KV to the CPU, release its slots without inserting it, and queue it to resume;
@@ -269,19 +250,3 @@ class DisaggTarget(Protocol):
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
         """Retracted request -> for each token of its copy, whether the copy says that it holds an SWA row. It is left
         out where the copy does not say so in a way that is known: reports show it, no verdict depends on it."""
-
-    def raw_tree(self) -> list[NodeView]:
-        """See `EngineTarget.raw_tree`; empty without a tree."""
-
-    def raw_requests(self) -> dict[int, RequestView]:
-        """Every request that holds slots. See `EngineTarget.raw_requests`; `evicted` counts the front without
-        SWA slots of a tail preallocation too."""
-
-    def raw_mapping(self) -> list[int]:
-        """See `Target.raw_mapping`."""
-
-    def raw_free(self) -> FreeSlots:
-        """See `Target.raw_free`."""
-
-    def raw_contents(self, layer: int) -> Rows:
-        """See `Target.raw_contents`."""

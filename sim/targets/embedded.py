@@ -112,7 +112,7 @@ def _copy(text: str, folder: str) -> Path:
     root = Path(folder).expanduser().absolute()
     if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
         raise TargetError(
-            f"{text}: that folder holds no copy of the embedded target's sources, its swa.py and the rest"
+            f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
         )
     return root
 

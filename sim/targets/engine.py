@@ -1,4 +1,4 @@
-"""The protocol of an engine-level target: whole requests, a prefix tree, a host tier, in integers.
+"""The protocols of engine-level targets: whole requests, a prefix tree, a host tier, captured graphs, in integers.
 
 The driver plays the scheduler: it decides about arrivals, admissions, evictions and the end of transfers. The target
 turns these decisions into the engine's own calls. The engine chooses the nodes that a match finds, an insert splits or
@@ -7,14 +7,32 @@ an eviction takes. Checks read the raw state afterwards and judge it by the expe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from ...models.config import Config
-from .base import FreeSlots, Profile, Rows
+from .base import CacheTarget, FreeSlots, Rows
 
-__all__ = ["ENGINE_CALLS", "Admission", "Copying", "EngineTarget", "NodeView", "RequestView", "slots_in_flight"]
+__all__ = [
+    "DECODES", "ENGINE_CALLS", "MAX_GRAPH_TOKENS", "PREFILLS", "RUNNERS",
+    "Admission", "Copying", "EngineTarget", "GraphTarget", "HostTierTarget", "NodeView", "RequestTarget", "RequestView",
+    "RunView", "Span", "slots_in_flight",
+]  # fmt: skip
+
+RUNNERS = ("standard", "piecewise", "breakable", "speculative")
+"""Ways to capture: the whole forward, parts of it, one capture with breaks, a draft and its verification."""
+
+DECODES = ("standard", "breakable")
+"""Runners of a decode step."""
+
+PREFILLS = ("piecewise", "breakable")
+"""Runners of a chunk of a prompt."""
+
+MAX_GRAPH_TOKENS = 128
+"""Tokens of the largest forward that can be captured."""
+
+Span = tuple[int, int, int]
+"""A request and the tokens of it that a forward computes, from and to."""
 
 ENGINE_CALLS: tuple[str, ...] = (
     "arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort", "evict", "transfer_done",
@@ -109,21 +127,68 @@ class RequestView:
     committed: int | None = None
 
 
-class EngineTarget(Protocol):
-    """The real engine code under test at the level of requests.
+@dataclass(frozen=True)
+class RunView:
+    """The writes of the last forward through a graph.
 
-    Requests are small numbers. Tokens are small integers. A method raises the engine's exceptions;
-    the driver reports them as crashes. ``raw_`` methods only read. Transfers between device and
-    host are queued. They run when the driver requests it, or when the engine itself waits for them (a
-    forward waits for the layers it reads).
+    Attributes:
+        locs: for each layer the slots that were written, in the layer's own pool: the batch's tokens in
+            order, then the graph's other writes.
     """
 
-    name: str
-    adapter: tuple[str, ...]
-    profiles: tuple[Profile, ...]
+    locs: tuple[tuple[int, ...], ...]
 
-    def build(self, config: Config) -> None:
-        """A new, empty cache: device pools, tree, and a host tier if `config.host_full_size` is not 0."""
+
+class RequestTarget(CacheTarget, Protocol):
+    """What every target of whole requests does and shows.
+
+    Requests are small numbers. Tokens are small integers. A method raises the engine's exceptions;
+    the driver reports them as crashes. ``raw_`` methods only read.
+    """
+
+    def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
+        """The forward over these ``(request, start, stop)`` spans writes one row a token at a layer."""
+
+    def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
+        """The rows of a request's tokens that attention reads at a layer, through the engine's own translation."""
+
+    def evict(self, full: int, swa: int) -> None:
+        """Evict this many tokens of each pool from the tree, as far as they are not locked."""
+
+    def raw_tree(self) -> list[NodeView]:
+        """All nodes but the root, parents before children."""
+
+    def raw_requests(self) -> dict[int, RequestView]:
+        """Every admitted request."""
+
+
+class HostTierTarget(Protocol):
+    """A target whose prefix tree can have a host tier.
+
+    Transfers between device and host are queued. They run when the driver requests it, or when the engine itself waits
+    for them (a forward waits for the layers it reads).
+    """
+
+    def transfer_done(self, count: int) -> None:
+        """The oldest `count` queued transfers are over; then the engine polls for what has finished."""
+
+    def pending(self) -> int:
+        """How many transfers are queued."""
+
+    def raw_host_free(self) -> FreeSlots:
+        """The free slots of the host pools; both empty without a host tier."""
+
+    def raw_host_contents(self, layer: int) -> Rows:
+        """Every host slot's row of one layer; empty without a host tier."""
+
+    def in_flight(self) -> list[Copying]:
+        """The slots that queued transfers still read and write. A slot that one of them copies in several layers is
+        listed once."""
+
+
+class EngineTarget(RequestTarget, HostTierTarget, Protocol):
+    """The real engine code under test at the level of requests. `build` makes device pools, a tree, and a host tier if
+    `Config.host_full_size` is not 0."""
 
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
         """Match a prompt, lock the match, and start the load-back of the part that is only on the host.
@@ -140,12 +205,6 @@ class EngineTarget(Protocol):
         """Append one token to each request, evicting from the tree if need be; one full loc each, or None
         if there is no room even so (nothing changes then)."""
 
-    def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
-        """The forward over these ``(request, start, stop)`` spans writes one row a token at a layer."""
-
-    def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
-        """The rows of a request's tokens that attention reads at a layer, through the engine's own translation."""
-
     def checkpoint(self, request: int) -> None:
         """The chunk is computed: insert the computed tokens into the tree and continue from there
         (``cache_unfinished_req``)."""
@@ -159,42 +218,42 @@ class EngineTarget(Protocol):
     def abort(self, request: int) -> None:
         """Drop the request without inserting it; a retraction does the same."""
 
-    def evict(self, full: int, swa: int) -> None:
-        """Evict this many tokens of each pool from the tree, as far as they are not locked."""
-
-    def transfer_done(self, count: int) -> None:
-        """The oldest `count` queued transfers are over; then the engine polls for what has finished."""
-
-    def pending(self) -> int:
-        """How many transfers are queued."""
-
     def flush(self) -> None:
         """Reset the tree and the pools; no request is running."""
 
-    def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
-        """Hand the allocator, the pool and the prefix tree themselves to `call`; see `Target.declared`."""
 
-    def raw_tree(self) -> list[NodeView]:
-        """All nodes but the root, parents before children."""
+class GraphTarget(EngineTarget, Protocol):
+    """An `EngineTarget` that runs forwards through captured graphs. `tags` hold, for each layer, one tag a token.
 
-    def raw_requests(self) -> dict[int, RequestView]:
-        """Every admitted request."""
+    A runner captures a forward for a number of tokens, ahead of any batch. Later a batch of at most so many tokens is
+    written into the graph's static inputs, and the graph is replayed: the code that was captured does not run again.
+    Rows of a graph that the batch does not fill go to the dummy slot.
+    """
 
-    def raw_mapping(self) -> list[int]:
-        """See `Target.raw_mapping`."""
+    def capture(self, runner: str, size: int) -> None:
+        """Warm up, then capture a forward of `size` tokens; the speculative runner captures draft and target."""
 
-    def raw_free(self) -> FreeSlots:
-        """See `Target.raw_free`."""
+    def replay(self, runner: str, spans: list[Span], tags: list[list[int]]) -> None:
+        """Run the forward over these spans, whose tokens have slots, through the smallest graph that holds it. The
+        speculative runner runs the target's."""
 
-    def raw_contents(self, layer: int) -> Rows:
-        """See `Target.raw_contents`."""
+    def begin_draft(self, requests: list[int], count: int) -> list[int] | None:
+        """Allocate `count` tokens for each request, for a draft alone. Their full locs, one request after the other,
+        or None if there is no room (nothing is held then)."""
 
-    def raw_host_free(self) -> FreeSlots:
-        """The free slots of the host pools; both empty without a host tier."""
+    def draft(self, tags: list[list[int]]) -> None:
+        """Run the draft's graph over the tokens of `begin_draft`."""
 
-    def raw_host_contents(self, layer: int) -> Rows:
-        """Every host slot's row of one layer; empty without a host tier."""
+    def end_draft(self) -> None:
+        """Free the draft's allocation."""
 
-    def in_flight(self) -> list[Copying]:
-        """The slots that queued transfers still read and write. A slot that one of them copies in several layers is
-        listed once."""
+    def append(self, requests: list[int], tokens: Sequence[int]) -> list[int] | None:
+        """Append these tokens to each request and allocate them, evicting if need be. Their full locs, one request
+        after the other, or None if there is no room (nothing changes then)."""
+
+    def reject(self, request: int, count: int) -> None:
+        """Take back the last `count` tokens of a request."""
+
+    def raw_run(self) -> RunView:
+        """The writes of the last `capture`, `replay`, `draft` or whole forward of `write`; a capture ends with a first
+        replay."""

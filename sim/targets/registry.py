@@ -9,12 +9,11 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from ...models.config import LEVELS
-from .base import ASKED, Profile, Target, TargetError
+from .base import ASKED, Profile, Scope, Target, TargetError
 from .embedded import Embedded
 from .family import Family, TargetSpec
 from .mutants import MUTANTS
 from .mutants.transform import Mutant, MutantError
-from .scope import Scope
 from .sglang.family import Sglang
 
 __all__ = [

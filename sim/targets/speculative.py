@@ -1,4 +1,4 @@
-"""The protocol of an engine with speculative decode, in integers.
+"""The protocols of engines and decode nodes with speculative decode, captured graphs or a host tier, in integers.
 
 A step proposes a tree of tokens for each request and has the target model compute all of it at once. Node 0 is the
 token that is already known (the bonus of the previous step); the accepted path leads from it to some node. A request's
@@ -29,6 +29,32 @@ call                  V1                                            V2
 Under V1 nothing comes between `prepare_decode` and `drop_draft`, so a target may restore at any time between them
 (SGLang does it at once, and goes on to use the slots). Sources: SGLang's ``EAGLEWorker`` (V1),
 ``eagle_prepare_for_decode`` and ``move_accept_tokens_to_target_kvcache`` (V2).
+
+On a decode node:
+
+A request comes in as on any decode node (`DisaggTarget`), and is decoded by the steps of `SpeculativeTarget` once it is
+started::
+
+    enqueue -> preallocate -> receive, receive_draft -> arrived -> start
+    -> prepare_decode, draft_branches, ..., accept, commit -> retract -> resume -> start -> prepare_decode, ...
+
+*Lengths.* From its preallocation to its first step a request has `computed` = `committed` = `allocated` tokens: its
+prompt, or where it resumes the tokens that were committed when it was retracted.
+
+*Tokens.* The token that `arrived` tells is known and has no KV: node 0 of the first step is that token. The tokens of
+`accept` are those of the accepted path, node 0 first, so they take the place of whatever was known behind `computed`.
+
+*Counting.* The queues count the output tokens that the scheduler knows: `committed` - prompt + 1 from `arrived` on
+(``req.output_ids``, to which a step's tokens come with the commit). Slots ahead of what is committed are taken from the
+free ones, and nothing else is reserved for a draft (``num_reserved_decode_tokens``).
+
+*The draft.* The prefill side runs the draft model too and sends its KV of the same tokens to the same pages
+(``draft_token_to_kv_pool`` of ``DecodePreallocQueue``); with `Config.bigram` that of the last prompt token depends on
+the first output token. A copy on the CPU and a copy on the host hold no rows of the draft: behind a resume or a
+load-back its pool has nothing of these tokens, until steps write some.
+
+*Leaving.* `retract`, `finish` and `abort` first give back the slots beyond what is committed, in whole pages. A copy
+holds the committed tokens. A step that was accepted and not committed is lost by a retraction.
 """
 
 from __future__ import annotations
@@ -38,9 +64,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .base import Rows
-from .engine import EngineTarget
+from .disagg import DisaggTarget
+from .engine import EngineTarget, GraphTarget, HostTierTarget
 
-__all__ = ["SPEC_CALLS", "Branches", "SpecRules", "SpeculativeTarget"]
+__all__ = [
+    "SPEC_CALLS", "Branches", "GraphNodeTarget", "HostNodeTarget", "SpecGraphNodeTarget", "SpecGraphTarget",
+    "SpecNodeTarget", "SpecRules", "SpeculativeTarget",
+]  # fmt: skip
 
 SPEC_CALLS: tuple[str, ...] = ("prepare_decode", "draft_tree", "target_verify", "commit")
 """Kinds of the events that a `SpeculativeTarget` executes beside those of an `EngineTarget`."""
@@ -126,3 +156,45 @@ class SpeculativeTarget(EngineTarget, Protocol):
 
     def raw_draft_contents(self, layer: int) -> Rows:
         """Every slot's row of one layer of the draft's pool; see `Target.raw_contents`."""
+
+
+class SpecGraphTarget(SpeculativeTarget, GraphTarget, Protocol):
+    """Both, with one draft: `capture` of the speculative runner captures the draft's forward and the target's.
+
+    `replay` of that runner is a verification; `begin_draft`, `draft`, `end_draft`, `append` and `reject` are never
+    called.
+    """
+
+    def replay_draft(self, locs: list[int], tags: list[list[int]]) -> None:
+        """Run a forward of the draft over these full locs through the smallest graph that holds it; `tags` hold, for
+        each layer, one tag a token."""
+
+
+class HostNodeTarget(DisaggTarget, HostTierTarget, Protocol):
+    """A decode node whose prefix tree has a host tier (`Config.decode_tree` and `Config.host_full_size`).
+
+    `preallocate` matches a prompt as far as device or host have it and starts to load back what is on the host only, if
+    the budgets allow that, where a token that is loaded counts like one that is not cached, in both pools. If they do
+    not, it takes what the device has of the prompt, and then nothing. Cached tokens, loaded ones too, are not sent.
+    `retract` and the calls of a forward wait for what they read.
+    """
+
+
+class SpecNodeTarget(DisaggTarget, SpeculativeTarget, Protocol):
+    """A `DisaggTarget` and a `SpeculativeTarget` at once.
+
+    A request comes in as on any decode node, and speculates once it is started; `decode` is not called. The calls of a
+    step take requests that run or are prebuilt; `prepare_decode` joins the prebuilt ones to the running batch, even if
+    there is no room for the step.
+    """
+
+    def receive_draft(self, layer: int, slots: list[int], tags: list[int]) -> None:
+        """The sender writes rows of the draft's pool, at slots of the layer's own pool; see `DisaggTarget.receive`."""
+
+
+class GraphNodeTarget(HostNodeTarget, GraphTarget, Protocol):
+    """A decode node with captured graphs: `decode` gives the slots, `replay` runs the step."""
+
+
+class SpecGraphNodeTarget(SpecNodeTarget, SpecGraphTarget, Protocol):
+    """All of it: drafts, verifications and whole decode nodes through captured graphs."""

@@ -16,9 +16,9 @@ from staleloc.sim.parts.drive import drive, drive_engine
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import load
 from staleloc.sim.tapes.shrink import Shrunk
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 Golden = Callable[[str, str], None]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from plain_run import LONG
 
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
-from staleloc.sim.targets.mutants.combined_builtin import COMBINED
+from staleloc.sim.targets.mutants.decode_node import COMBINED
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 BUDGET = 50_000
 

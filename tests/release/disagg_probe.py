@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from staleloc.models.config import Config
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import load
 

@@ -14,8 +14,7 @@ import torch
 from engine_play import Play
 
 from staleloc.models.config import Config
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import load
 

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from staleloc.models.config import FULL, SWA, Config
-from staleloc.sim.targets.base import V_MARK, Batch, Profile, TargetError
-from staleloc.sim.targets.scope import Scope
-from staleloc.sim.targets.sglang.disagg_stand_ins import ANNOUNCED
+from staleloc.sim.targets.base import V_MARK, Batch, Profile, Scope, TargetError
+from staleloc.sim.targets.sglang.disagg_release import ANNOUNCED
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.spec_stand_ins import SPEC_ANNOUNCED
 from staleloc.sim.targets.sglang.target import SglangTarget, load

@@ -15,8 +15,7 @@ import torch
 from staleloc.sim.targets.sglang.fakes import fake_names
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.seal import seal
-from staleloc.sim.targets.sglang.spec_kernels import KERNELS
-from staleloc.sim.targets.sglang.spec_stand_ins import uncompiled
+from staleloc.sim.targets.sglang.spec_stand_ins import KERNELS, uncompiled
 
 HOMES = (
     "sglang.kernels.ops.speculative.cache_locs",

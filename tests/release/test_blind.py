@@ -10,7 +10,7 @@ from plain_run import LONG
 from staleloc.sim.findings.finding import Origin
 from staleloc.sim.findings.search import find
 from staleloc.sim.run.campaign import Budget, Campaign
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {

@@ -16,7 +16,7 @@ from staleloc.sim.parts.engine.events import Finish
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.speculative import events as se
 from staleloc.sim.run.player import Player
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 Probe = Callable[..., dict[str, Any]]

@@ -12,7 +12,7 @@ from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.run.campaign import Budget, Campaign
 from staleloc.sim.run.player import Player
 from staleloc.sim.tapes.scenarios import find_scenario, same_words
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 Probe = Callable[..., dict[str, Any]]

@@ -14,7 +14,7 @@ from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.engine import events as ee
 from staleloc.sim.run.player import Player
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 DSV4 = Config(pool="dsv4", page_size=4, full_size=8, swa_size=8, layers=(SWA, SWA), window=4, dtype="float8_e4m3fn")

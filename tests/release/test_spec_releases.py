@@ -13,8 +13,8 @@ from staleloc.sim.core.choices import seeded
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.run.campaign import Budget, Campaign
 from staleloc.sim.run.player import Player
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.mutants import MUTANTS
-from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 
 Probe = Callable[..., dict[str, Any]]

@@ -14,8 +14,8 @@ from staleloc.models.config import Config
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Decode, Evict, Prefill
-from staleloc.sim.targets.scope import Scope
-from staleloc.sim.targets.sglang.engine_batch import hold
+from staleloc.sim.targets.base import Scope
+from staleloc.sim.targets.sglang.engine_release import hold
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import SglangTarget, load
 

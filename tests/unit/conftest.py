@@ -12,7 +12,7 @@ import pytest
 import warm
 
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Replayed, Sighting
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 
 _PROLOGUE = """
 import sys

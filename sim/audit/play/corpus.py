@@ -24,9 +24,8 @@ from ...parts.legality import find_violation, profile_of
 from ...run.player import adapt
 from ...tapes.codec import loads
 from ...tapes.scenarios import scenarios
-from ...targets.base import HOST, Profile
+from ...targets.base import HOST, Profile, Scope
 from ...targets.registry import parse, select_profiles
-from ...targets.scope import Scope
 
 __all__ = [
     "FRESH", "SCOPES", "known_tapes", "load_target", "name_of", "play_one",

@@ -15,7 +15,7 @@ from ...core.divergence import Divergence
 from ...core.event import Event
 from ...run.process import START_SECONDS
 from ...run.protocol import divergence_from_json, divergence_to_json
-from ...targets.scope import Scope
+from ...targets.base import Scope
 from ..guards import Change
 from ..source.program import Source
 from ..source.sites import Map

@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from ...targets.base import Profile, TargetError
-from ...targets.scope import Scope
+from ...targets.base import Profile, Scope, TargetError
 from .corpus import SCOPES, known_tapes, load_target, play_one, profiles_by_scope, random_tapes
 from .coverage import MAX_NEEDING, FailureGroup, FailureGroups
 from .instrument import Counters, Hook, Instrumenter, install

@@ -9,7 +9,7 @@ from typing import Any
 from ...core.divergence import Divergence
 from ...run.process import START_SECONDS
 from ...run.protocol import divergence_from_json
-from ...targets.scope import Scope
+from ...targets.base import Scope
 from ..guards import Change
 from ..source.program import Source
 from .corpus import SCOPES

@@ -8,6 +8,7 @@ are half-open, ``[start, stop)``.
 from __future__ import annotations
 
 from ...core.event import Event, Span
+from . import allocation, copies, forwards, release, remapping
 from .allocation import Alloc, AllocDecode, AllocExtend, AllocExtendSwaTail
 from .copies import CpuCopy, LoadCpuCopy, Move
 from .event import AllocatorEvent
@@ -22,12 +23,18 @@ __all__ = [
     "BeginForward", "WriteKv", "ReadKv", "Translate", "EndForward", "CpuCopy", "LoadCpuCopy", "Move",
 ]  # fmt: skip
 
-EVENTS: tuple[type[AllocatorEvent], ...] = (
-    Alloc, AllocExtend, AllocDecode, AllocExtendSwaTail, Free, FreeSwa, FreeGroupBegin, FreeGroupEnd,
-    SetMapping, RegisterMapping, Backup, Restore, Clear, BeginForward, WriteKv, ReadKv, Translate,
-    EndForward, CpuCopy, LoadCpuCopy, Move,
-)  # fmt: skip
-"""Every allocator-level event type, in the order the documentation lists them."""
+_MODULES = (allocation, release, remapping, forwards, copies)
+
+EVENTS: tuple[type[AllocatorEvent], ...] = tuple(
+    it
+    for module in _MODULES
+    for it in vars(module).values()
+    if isinstance(it, type)
+    and issubclass(it, AllocatorEvent)
+    and it.__module__ == module.__name__
+    and "kind" in vars(it)
+)
+"""Every allocator-level event type, in the order in which the modules define them."""
 
 KINDS: tuple[str, ...] = tuple(event.kind for event in EVENTS)
 """Their names."""

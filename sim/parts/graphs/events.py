@@ -15,7 +15,7 @@ from typing import cast
 from ....models.graphs import Draft as Drafted
 from ....models.graphs import Run
 from ...core.event import Event
-from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS, RUNNERS, GraphTarget
+from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS, RUNNERS, GraphTarget
 from ..engine.events import EngineEvent, fewer, fewer_requests, fewer_tokens
 from ..engine.forwards import Forward, chunk, decode, judges, read_back, refuse, run_layers, running
 from ..engine.step import EngineStep, Written

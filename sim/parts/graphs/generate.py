@@ -8,7 +8,7 @@ from typing import Protocol
 from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS
+from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS
 from ..engine import events as ee
 from ..engine.generate import Author
 from ..speculative.generate import SpecAuthor

@@ -15,8 +15,7 @@ from ....models.radix import Placed, place
 from ....models.speculative import SpecRequest, SpecWorld, key_numbers
 from ...targets.base import Rows
 from ...targets.engine import RequestView
-from ...targets.spec_graphs import SpecGraphTarget
-from ...targets.speculative import Branches, SpeculativeTarget
+from ...targets.speculative import Branches, SpecGraphTarget, SpeculativeTarget
 from ..engine.forwards import MAX_TOKENS, judges, refuse
 from ..engine.step import EngineStep, Written
 from ..graphs.events import note_run

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ....models.config import Config
-from ..graphs import MAX_GRAPH_TOKENS
+from ..engine import MAX_GRAPH_TOKENS
 from ..tags import DTYPES, WIDTH, encode
 from .device import Device
 

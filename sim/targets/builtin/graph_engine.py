@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....models.config import Config
-from ..graphs import RunView, Span
+from ..engine import RunView, Span
 from .engine import BuiltinEngine
 from .graph_buffers import GraphBuffers
 from .pools import HybridPool, KvPool

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .allocation import ALLOCATION, RELEASE
-from .caches import FORGOTTEN, KEYS
-from .combined_builtin import COMBINED
-from .contents import CONTENTS
-from .disagg_budgets_builtin import BUDGETS
-from .disagg_builtin import COPIES, SLOTS
-from .disagg_sglang import SGLANG_BUDGETS
-from .disagg_slots_sglang import SGLANG_COPIES, SGLANG_SLOTS
-from .engine import ENGINE
-from .engine_builtin import REQUESTS
-from .graphs_builtin import GRAPHS
-from .hicache_builtin import BACKUPS, EVICTIONS
-from .load_back_builtin import LOAD_BACKS
-from .spec_builtin import ACCEPTED, DRAFTS, RESERVES
-from .spec_graphs_builtin import SPEC_GRAPHS
-from .spec_sglang import SGLANG_SPECS
+from .allocator import ALLOCATION, CONTENTS, FORGOTTEN, KEYS, RELEASE
+from .decode_node import BUDGETS, COMBINED, COPIES, SLOTS
+from .host import BACKUPS, EVICTIONS, LOAD_BACKS
+from .requests import INSERTIONS, REQUESTS, TREES
+from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_SPECS, SGLANG_TREES
+from .sglang_node import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
+from .speculative import ACCEPTED, DRAFTS, GRAPHS, RESERVES, SPEC_GRAPHS
 from .transform import Mutant
-from .tree_builtin import INSERTIONS, TREES
-from .tree_sglang import SGLANG_HOSTS, SGLANG_TREES
 
 __all__ = ["MUTANTS"]
 

@@ -215,7 +215,7 @@ def load_builtin(mutant: Mutant) -> Target:
         MutantError: the mutant is not of the builtin target, or an edit does not fit.
     """
     if mutant.target != "builtin":
-        raise MutantError(f"mutant {mutant.name}: it is of {mutant.target}, not of the builtin target")
+        raise MutantError(f"mutant {mutant.name} changes {mutant.target}, not the builtin target")
     target: Target = _load(mutant).BuiltinEngine()
     target.name = f"builtin with {mutant.name}"
     return target

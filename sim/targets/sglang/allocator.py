@@ -9,9 +9,64 @@ import torch
 
 from ..arena import Arena
 from ..base import FreeSlots
-from .frees import Frees
 
 __all__ = ["AllocatorDriver"]
+
+
+class Frees:
+    """Frees locs of one allocator through the calls that the release's own scheduler uses.
+
+    Up to 0.5.18 there are ``free`` and ``free_swa``. From 0.5.19 tombstoned locs have a call of their own,
+    ``free_full``, and what is freed inside a group is copied, because callers lend slices of request rows that are soon
+    written again. From 0.5.20 whole pages of a row go back as segments, from one loc a page.
+
+    Outside a group whole pages go back as segments, where a release has them; inside one, and for a part of
+    a page, by the plain calls, which trees use: so both are driven.
+
+    Args:
+        allocator: the release's ``SWATokenToKVPoolAllocator``.
+        arena: where loc tensors live.
+    """
+
+    def __init__(self, allocator: Any, arena: Arena) -> None:
+        self._allocator = allocator
+        self._fresh = arena.fresh
+        self._page_size: int = allocator.page_size
+        self._free_full = getattr(allocator, "free_full", None)
+        self._copies = hasattr(allocator, "_copy_for_free_group")
+        self._segments = hasattr(type(allocator), "free_swa_segment")
+        self._group_open = False
+
+    def group(self, begin: bool) -> None:
+        """Open or close a free group."""
+        self._group_open = begin
+        if begin:
+            self._allocator.free_group_begin()
+        else:
+            self._allocator.free_group_end()
+
+    def free(self, mapped: list[int], unmapped: list[int]) -> None:
+        """Free whole pages of a request in both pools; the SWA slots of `unmapped` are gone already."""
+        if self._free_full is None:
+            self._allocator.free(self._fresh(unmapped + mapped))
+            return
+        self._give(unmapped, self._free_full, "free_full_segment")
+        self._give(mapped, self._allocator.free, "free_segment")
+
+    def free_swa(self, locs: list[int]) -> None:
+        """Free the SWA slots of these locs."""
+        self._give(locs, self._allocator.free_swa, "free_swa_segment")
+
+    def _give(self, locs: list[int], plain: Any, segment: str) -> None:
+        if not locs:
+            return
+        lent = self._fresh(locs)
+        if self._segments and not self._group_open and locs[0] % self._page_size == 0:
+            getattr(self._allocator, segment)(lent, start_pos=0)
+        else:
+            plain(lent)
+        if self._copies:
+            lent.zero_()
 
 
 def _free_list(allocator: Any) -> list[int]:
@@ -24,7 +79,7 @@ def _free_list(allocator: Any) -> list[int]:
 
 
 class AllocatorDriver:
-    """Integers in, the release's allocator calls, integers out.
+    """Integers in, the release's allocator calls, integers out. The methods are those of `Target`.
 
     Attributes:
         allocator: the release's ``SWATokenToKVPoolAllocator``.
@@ -45,22 +100,18 @@ class AllocatorDriver:
         self._frees = Frees(allocator, arena)
 
     def alloc(self, count: int) -> list[int] | None:
-        """See `Target.alloc`."""
         return self._locs(self.allocator.alloc(count))
 
     def alloc_extend(self, prefix_lens: list[int], seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
-        """See `Target.alloc_extend`."""
         prefix, seq = self._tensor(prefix_lens), self._tensor(seq_lens)
         count = sum(seq_lens) - sum(prefix_lens)
         return self._locs(self.allocator.alloc_extend(prefix, prefix, seq, seq, self._tensor(last_locs), count))
 
     def alloc_decode(self, seq_lens: list[int], last_locs: list[int]) -> list[int] | None:
-        """See `Target.alloc_decode`."""
         seq = self._tensor(seq_lens)
         return self._locs(self.allocator.alloc_decode(seq, seq, self._tensor(last_locs)))
 
     def alloc_extend_swa_tail(self, prefix_len: int, seq_len: int, last_loc: int, tail: int) -> list[int] | None:
-        """See `Target.alloc_extend_swa_tail`."""
         prefix, seq = self._tensor([prefix_len]), self._tensor([seq_len])
         last, count = self._tensor([last_loc]), seq_len - prefix_len
         return self._locs(self.allocator.alloc_extend_swa_tail(prefix, prefix, seq, seq, last, count, tail))
@@ -75,19 +126,15 @@ class AllocatorDriver:
         return locs
 
     def free(self, mapped: list[int], unmapped: list[int]) -> None:
-        """See `Target.free`."""
         self._frees.free(mapped, unmapped)
 
     def free_swa(self, locs: list[int]) -> None:
-        """See `Target.free_swa`."""
         self._frees.free_swa(locs)
 
     def free_group_begin(self) -> None:
-        """See `Target.free_group_begin`."""
         self._frees.group(True)
 
     def free_group_end(self) -> None:
-        """See `Target.free_group_end`."""
         self._frees.group(False)
 
     def _take_swa(self, count: int) -> torch.Tensor:
@@ -121,19 +168,15 @@ class AllocatorDriver:
         return fresh
 
     def backup(self) -> None:
-        """See `Target.backup`."""
         self._backup = self.allocator.backup_state()
 
     def restore(self) -> None:
-        """See `Target.restore`."""
         self.allocator.restore_state(self._backup)
 
     def clear(self) -> None:
-        """See `Target.clear`."""
         self.allocator.clear()
 
     def declared(self, kind: str, call: Callable[[Any, Any, Any], None]) -> None:
-        """See `Target.declared`."""
         call(self.allocator, self.kv, self.tree)
 
     def raw_mapping(self) -> list[int]:
@@ -143,7 +186,6 @@ class AllocatorDriver:
         return mapping
 
     def raw_free(self) -> FreeSlots:
-        """See `Target.raw_free`."""
         allocator = self.allocator
         return FreeSlots(
             full=_free_list(allocator.full_attn_allocator),

@@ -13,22 +13,23 @@ from ..engine import NodeView, RequestView
 from .disagg_node import DecodeNode
 from .disagg_release import DecodeRelease
 from .engine import EngineDriver
-from .engine_batch import hold
-from .engine_settings import SETTINGS
-from .hybrid import HybridPool
+from .pools import HybridPool
+from .settings import SETTINGS
 from .tree import view
 
 __all__ = ["DisaggDriver"]
 
 
 class DisaggDriver(EngineDriver):
-    """An engine, or where the config says so a decode node: its requests come with their prompt's KV."""
+    """An engine, or where the config says so a decode node: its requests come with their prompt's KV.
+
+    The methods are those of `DisaggTarget`.
+    """
 
     _node: DecodeNode | None = None
     _keeps: bool = True  # whether there is a prefix tree
 
     def attach_engine(self, *parts: Any) -> None:
-        """See `EngineDriver.attach_engine`."""
         self._node, self._keeps = None, True
         super().attach_engine(*parts)
 
@@ -63,11 +64,9 @@ class DisaggDriver(EngineDriver):
         return self._node
 
     def rules(self) -> Rules:
-        """See `DisaggTarget.rules`."""
         return self._decode_release.rules(self._config.decode_tree)
 
     def enqueue(self, request: int, tokens: list[int], most: int) -> bool:
-        """See `DisaggTarget.enqueue`."""
         entry = self.node.request(request, tokens, most)
         if not self.node.add(entry):
             return False
@@ -75,7 +74,6 @@ class DisaggDriver(EngineDriver):
         return True
 
     def preallocate(self) -> Preallocated:
-        """See `DisaggTarget.preallocate`."""
         admitted, failed = self.node.preallocate()
         for entry in failed:
             del self.requests[int(entry.req.rid)]
@@ -86,33 +84,13 @@ class DisaggDriver(EngineDriver):
         )
 
     def receive(self, layer: int, slots: list[int], tags: list[int]) -> None:
-        """See `DisaggTarget.receive`."""
         self._kv_pool.receive(layer, torch.tensor(slots, dtype=torch.int64), tags)
 
     def arrived(self, request: int, token: int) -> None:
-        """See `DisaggTarget.arrived`."""
         self.node.arrived(self.requests[request], token)
 
     def start(self) -> None:
-        """See `DisaggTarget.start`."""
         self.node.start()
-
-    def decode(self, requests: list[int], tokens: list[int]) -> list[int] | None:
-        """See `EngineTarget.decode` and `DisaggTarget.decode`."""
-        if self._node is None:
-            return super().decode(requests, tokens)
-        entries = [self.requests[request] for request in requests]
-        batch = self._release.batch_class(self.tree, entries)
-        if not batch.check_decode_mem():
-            return None
-        lens = batch.seq_lens.tolist()
-        locs: list[int] = self._release.allocation.alloc_for_decode(batch, 1).tolist()
-        for entry, length, token in zip(entries, lens, tokens, strict=True):
-            entry.decode_batch_idx += 1
-            entry.output_ids.append(token)
-            for name in ("kv_committed_len", "kv_allocated_len"):
-                hold(entry, name, length + 1)
-        return locs
 
     def evict_window(self, request: int) -> None:
         """See `EngineDriver.evict_window`. On a decode node too the newest token is not counted."""
@@ -127,12 +105,10 @@ class DisaggDriver(EngineDriver):
             output.append(newest)
 
     def retract(self, request: int) -> None:
-        """See `DisaggTarget.retract`."""
         if not self.node.retract(self.requests[request]):
             del self.requests[request]
 
     def resume(self) -> list[int]:
-        """See `DisaggTarget.resume`."""
         return [int(entry.rid) for entry in self.node.resume()]
 
     def draft_slots(self, requests: list[int], count: int) -> None:
@@ -154,13 +130,11 @@ class DisaggDriver(EngineDriver):
         self._tokens.restore_state(state)
 
     def finish(self, request: int) -> None:
-        """See `EngineTarget.finish` and `DisaggTarget.finish`."""
         if self._node is not None:
             self._node.leave(self.requests[request])
         super().finish(request)
 
     def abort(self, request: int) -> None:
-        """See `EngineTarget.abort` and `DisaggTarget.abort`."""
         if self._node is None or not self._node.abort(self.requests[request]):
             super().abort(request)
         else:
@@ -171,7 +145,6 @@ class DisaggDriver(EngineDriver):
             super()._inserted(entry)
 
     def raw_queues(self) -> Queues:
-        """See `DisaggTarget.raw_queues`."""
         node = self.node
         standing = (
             [entry.req for entry in node.prealloc.queue],
@@ -184,50 +157,39 @@ class DisaggDriver(EngineDriver):
         return Queues(*(tuple(int(entry.rid) for entry in entries) for entries in standing))
 
     def raw_uses_tail(self) -> bool:
-        """See `DisaggTarget.raw_uses_tail`."""
         return bool(self.node.prealloc._uses_swa_tail_prealloc())
 
     def raw_tail(self, length: int) -> int:
-        """See `DisaggTarget.raw_tail`."""
         return int(self.node.prealloc._swa_tail_len(length))
 
     def raw_lengths(self, request: int) -> tuple[int, int]:
-        """See `DisaggTarget.raw_lengths`."""
         full, swa = self.node.prealloc._prealloc_kv_lens(self.requests[request])
         return int(full), int(swa)
 
     def raw_required(self, request: int) -> tuple[int, int]:
-        """See `DisaggTarget.raw_required`."""
         full, swa = self.node.prealloc._prealloc_required_tokens(self.requests[request])
         return int(full), int(swa)
 
     def raw_retractable(self, request: int) -> int:
-        """See `DisaggTarget.raw_retractable`."""
         return int(self.node.prealloc._swa_retractable_len(self.requests[request]))
 
     def raw_active(self) -> int:
-        """See `DisaggTarget.raw_active`."""
         return int(self.node.prealloc._active_req_count())
 
     def raw_budgets(self, resuming: bool) -> tuple[int, int]:
-        """See `DisaggTarget.raw_budgets`."""
         return self.node.budgets(resuming)
 
     def raw_budgets_beside(self, requests: list[int]) -> tuple[int, int]:
-        """See `DisaggTarget.raw_budgets_beside`."""
         return self.node.budgets_beside([self.requests[request] for request in requests])
 
     def raw_saved(self) -> dict[int, tuple[bool, ...]]:
-        """See `DisaggTarget.raw_saved`."""
         masks = {int(entry.rid): self.node.saved(entry) for entry in self.node.prealloc.retracted_queue}
         return {request: mask for request, mask in masks.items() if mask is not None}
 
     def raw_tree(self) -> list[NodeView]:
-        """See `EngineTarget.raw_tree`."""
         return super().raw_tree() if self._keeps else []
 
     def raw_requests(self) -> dict[int, RequestView]:
-        """See `EngineTarget.raw_requests` and `DisaggTarget.raw_requests`."""
         if self._node is None:
             return super().raw_requests()
         return {request: self._row_view(entry) for request, entry in self.requests.items() if self._has_row(entry)}

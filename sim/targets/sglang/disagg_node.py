@@ -12,9 +12,8 @@ import torch
 
 from ....models.config import Config
 from ..disagg import MAX_REQUESTS, OverAdmission
-from . import disagg_stand_ins as stand_ins
-from .disagg_release import DecodeRelease
-from .engine_settings import SETTINGS
+from .disagg_release import ARRIVED, FAILED, DecodeRelease, Started, scheduler
+from .settings import SETTINGS
 
 __all__ = ["DecodeNode"]
 
@@ -61,7 +60,7 @@ class DecodeNode:
         worker = SimpleNamespace(
             is_hybrid_swa=True, model_runner=SimpleNamespace(swa_max_total_num_tokens=config.swa_size)
         )
-        self.scheduler = stand_ins.scheduler(
+        self.scheduler = scheduler(
             inserted,
             server_args=SETTINGS,
             sliding_window_size=max(1, config.window - 1),
@@ -122,7 +121,7 @@ class DecodeNode:
         entry = self._sent(request)
         self._buffers.output_ids[entry.metadata_buffer_index, 0] = token
         self._buffers.bootstrap_room[entry.metadata_buffer_index, 0] = request.bootstrap_room
-        entry.kv_receiver.become(stand_ins.ARRIVED)
+        entry.kv_receiver.become(ARRIVED)
         self.scheduler.waiting_queue.extend(self.transfer.pop_transferred([request.rid]))
 
     def _sent(self, request: Any) -> Any:
@@ -192,7 +191,7 @@ class DecodeNode:
         scheduler = self.scheduler
         together = scheduler.running_batch.reqs
         scheduler.running_batch.reqs = [one for one in together if one not in started]
-        scheduler.last_batch = stand_ins.Started(started)
+        scheduler.last_batch = Started(started)
         try:
             return self.budgets(resuming=False)
         finally:
@@ -217,7 +216,7 @@ class DecodeNode:
             self._release.decode.prepare_abort(request, "aborted by the tape")
             self.prealloc.pop_preallocated([request.rid])
         elif any(entry.req is request for entry in self.transfer.queue):
-            self._sent(request).kv_receiver.become(stand_ins.FAILED)
+            self._sent(request).kv_receiver.become(FAILED)
             self.transfer.pop_transferred([request.rid])
         elif request in self.scheduler.waiting_queue:
             self.scheduler.waiting_queue.remove(request)

@@ -1,7 +1,8 @@
 """A release's decode node: its two queues, its request table and its way back from retraction.
 
-``DecodePreallocQueue`` and ``DecodeTransferQueue`` are built by their own constructors; only the network
-around them is not there (`disagg_stand_ins`).
+``DecodePreallocQueue`` and ``DecodeTransferQueue`` are built by their own constructors, and every decision about room,
+allocations, copies and frees is theirs. Around them are test doubles: the sender, the scheduler that owns the queues,
+and the batch of arrivals.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import dis
 import importlib
 import inspect
 import logging
-from types import CodeType
+import sys
+from collections.abc import Callable
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -18,11 +21,239 @@ import torch
 from ....models.config import Config
 from ..base import TargetError
 from ..disagg import MAX_REQUESTS, Rules
-from . import disagg_stand_ins as stand_ins
-from .engine_release import EngineRelease
-from .leaves import install
+from .engine_release import EngineRelease, NoSpeculation
+from .leaves import Leaf, install
 
-__all__ = ["DecodeRelease"]
+__all__ = ["ANNOUNCED", "ARRIVED", "FAILED", "DecodeRelease", "Started", "scheduler"]
+
+ARRIVED = "Success"
+FAILED = "Failed"
+_READY = "WaitingForInput"
+_MOVING = "Transferring"
+
+
+class OneRank:
+    """Test double of ``torch.distributed``: a single rank needs no agreement."""
+
+    ReduceOp = torch.distributed.ReduceOp
+
+    @staticmethod
+    def all_reduce(*_what: object, **_how: object) -> None:
+        """Nothing to reduce."""
+
+    @staticmethod
+    def get_world_size(_group: object = None) -> int:
+        """One."""
+        return 1
+
+
+class _EveryPrefill:
+    """Stands for the table of prefill servers: each is known, and has one data-parallel rank."""
+
+    @staticmethod
+    def get(_address: str) -> SimpleNamespace:
+        return SimpleNamespace(dp_size=1, follow_bootstrap_room=False)
+
+
+class Manager:
+    """Stands for the KV manager: the queues ask it whom to ask and which pools besides the full one are sent."""
+
+    def __init__(self, state_types: list[object]) -> None:
+        self.prefill_info_table = _EveryPrefill()
+        self.kv_args = SimpleNamespace(state_types=state_types)
+        self.enable_deferred_decode_kv_release = False
+
+
+class Receiver:
+    """Test double of the decode node's end of one transfer: records the pages that the sender is told.
+
+    Attributes:
+        full: pages of the full pool that were sent.
+        swa: pages of the SWA pool that were sent.
+        cached: tokens that need not be sent.
+    """
+
+    require_staging = False
+    supports_host_destination = False
+    abort_notified = False
+    conclude_state = None
+
+    def __init__(self, mgr: Manager, bootstrap_addr: str, bootstrap_room: int) -> None:
+        self.kv_mgr = mgr
+        self._state = _READY
+        self.full: tuple[int, ...] = ()
+        self.swa: tuple[int, ...] = ()
+        self.cached = 0
+
+    def init(self, _rank: int) -> None:
+        """The handshake is over at once."""
+
+    def poll(self) -> Any:
+        """How far the transfer is."""
+        base: Any = sys.modules["sglang.srt.disaggregation.base"]
+        return getattr(base.KVPoll, self._state)
+
+    def become(self, state: str) -> None:
+        """The transfer has ended."""
+        self._state = state
+
+    def send_metadata(self, pages: Any, _buffer: int, state: list[Any], *, decode_prefix_len: int) -> None:
+        """Tell the sender where to write."""
+        (window,) = state
+        self.full, self.swa, self.cached = tuple(pages.tolist()), tuple(window.tolist()), decode_prefix_len
+        self._state = _MOVING
+
+    def failure_exception(self) -> None:
+        """Why it failed."""
+        raise RuntimeError("aborted by the tape")
+
+    def clear(self) -> None:
+        """Nothing is kept."""
+
+
+class _Relay:
+    """Stands for the map from which the next forward would take its input tokens."""
+
+    def __init__(self, inserted: Callable[[Any], None]) -> None:
+        self.inserted = inserted
+
+    def stash(self, _rows: object, _tokens: object) -> None:
+        """No forward takes them."""
+
+
+def _prebuilt_class(mixin: Any) -> type:
+    """Stands for ``ScheduleBatch`` where waiting requests become a batch.
+
+    Args:
+        mixin: the release's part of it for such batches, ``ScheduleBatchDisaggregationDecodeMixin``.
+    """
+
+    class Prebuilt(mixin):  # type: ignore[misc]
+        """A batch of requests whose prompt is there already."""
+
+        spec_algorithm = NoSpeculation()
+        device = "cpu"
+        enable_overlap = False
+        req_pool_indices = None
+
+        def __init__(self, requests: list[Any], tree: Any) -> None:
+            self.reqs = requests
+            self.tree_cache = tree
+
+        @classmethod
+        def init_new(cls, requests: list[Any], _rows: Any, _allocator: Any, tree: Any, *_more: object) -> Prebuilt:
+            """As the release makes one."""
+            return cls(requests, tree)
+
+        def prepare_for_prebuilt(self) -> None:
+            """Build no tensors; no computation needs them."""
+            for request in self.reqs:
+                request.is_retracted = False
+
+        def process_prebuilt(self, *more: Any) -> None:
+            """Insert the computed tokens, as the release does, and report each request; `more` ends with the relay."""
+            requests = self.reqs
+            for request in requests:
+                self.reqs = [request]
+                super().process_prebuilt(*more)
+                more[-1].inserted(request)
+            self.reqs = requests
+
+    return Prebuilt
+
+
+def _nothing(*_what: object, **_how: object) -> None:
+    pass
+
+
+class _Running:
+    """Stands for the running batch."""
+
+    def __init__(self) -> None:
+        self.reqs: list[Any] = []
+
+    def batch_size(self) -> int:
+        return len(self.reqs)
+
+
+class _Prebuilt:
+    """Stands for ``ForwardMode.PREBUILT``."""
+
+    @staticmethod
+    def is_prebuilt() -> bool:
+        return True
+
+
+class Started:
+    """Stands for a batch of started requests as the scheduler's last batch."""
+
+    forward_mode = _Prebuilt
+
+    def __init__(self, requests: list[Any]) -> None:
+        self.reqs = requests
+
+
+def scheduler(inserted: Callable[[Any], None], **facts: object) -> SimpleNamespace:
+    """Stands for the scheduler: the queues ask it who runs and waits, and how the server is set up.
+
+    Args:
+        inserted: called for each request that was inserted into the tree when it was started.
+        facts: its facts about this cache.
+    """
+    streamer = SimpleNamespace(stream_output=_nothing)
+    return SimpleNamespace(
+        running_batch=_Running(),
+        waiting_queue=[],
+        last_batch=None,  # a prebuilt batch joins the running one before the queues are asked again (PR 19568)
+        output_streamer=streamer,
+        stream_output=streamer.stream_output,
+        enable_priority_scheduling=False,
+        enable_hisparse=False,
+        enable_lora=False,
+        enable_decode_hicache=False,
+        enable_overlap=False,
+        enable_metrics=False,
+        metrics_reporter=SimpleNamespace(enable_metrics=False),
+        spec_algorithm=NoSpeculation(),
+        grammar_manager=SimpleNamespace(has_waiting_grammars=lambda: False),
+        batch_result_processor=SimpleNamespace(_maybe_update_reasoning_tokens=_nothing),
+        ps=SimpleNamespace(pp_size=1, dp_rank=0, gpu_id=0),
+        kv_checksum_computer=None,
+        random_seed=0,
+        model_config=None,
+        future_map=_Relay(inserted),
+        disagg_decode_prealloc_queue=None,
+        **facts,
+    )
+
+
+_DECODE = "sglang.srt.disaggregation.decode"
+_SINCE = "0.5.12 and later"
+
+
+def leaves(mixin: Any) -> tuple[Leaf, ...]:
+    """The replacements for a decode node.
+
+    Args:
+        mixin: the release's ``ScheduleBatchDisaggregationDecodeMixin``.
+    """
+    return (
+        Leaf(_DECODE, "get_kv_class", lambda *_which: Receiver, _SINCE, "the network; the tape says when KV arrives"),
+        Leaf(_DECODE, "is_mla_backend", lambda _pool: False, _SINCE, "the pool has keys and values"),
+        Leaf(_DECODE, "ScheduleBatch", _prebuilt_class(mixin), _SINCE, "no tensors for a forward that skips prefill"),
+        Leaf(_DECODE, "set_time_batch", _nothing, _SINCE, "no times are recorded"),
+        Leaf("sglang.srt.disaggregation.utils", "dist", OneRank, _SINCE, "a single rank needs no agreement"),
+    )
+
+
+ANNOUNCED = (
+    *leaves(object),
+    Leaf(_DECODE, "DecodePreallocQueue._init_kv_manager", Manager, _SINCE, "the network; records what is sent"),
+    Leaf("sglang.srt.managers.scheduler", "Scheduler", scheduler, _SINCE,
+         "the decode queues read running and waiting requests and settings from it"),
+)  # fmt: skip
+"""The same, and what is handed to the queues instead of the release's own; for those who ask."""
+
 
 _DISAGG = "sglang.srt.disaggregation"
 
@@ -37,11 +268,11 @@ def _uses(method: Any, name: str) -> int:
     return sum(instruction.argval == name for instruction in dis.get_instructions(method))
 
 
-def _queue_class(base: Any, manager: stand_ins.Manager) -> Any:
+def _queue_class(base: Any, manager: Manager) -> Any:
     """The release's ``DecodePreallocQueue`` without a network, which tells when it has looked into the tree."""
 
     class Queue(base):  # type: ignore[misc]
-        def _init_kv_manager(self) -> stand_ins.Manager:
+        def _init_kv_manager(self) -> Manager:
             return manager
 
         def _match_prefix_and_lock(self, request: Any) -> Any:
@@ -65,10 +296,10 @@ class DecodeRelease:
         self._utils: Any = importlib.import_module(f"{_DISAGG}.utils")
         self._state_type: Any = importlib.import_module(f"{_DISAGG}.base.conn").StateType
         self.schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
-        self._queue_class = _queue_class(self.decode.DecodePreallocQueue, stand_ins.Manager([self._state_type.SWA]))
+        self._queue_class = _queue_class(self.decode.DecodePreallocQueue, Manager([self._state_type.SWA]))
         logging.getLogger(self.decode.__name__).disabled = True  # that a request is refused or aborted is no news here
         mixin: Any = importlib.import_module(f"{_DISAGG}.decode_schedule_batch_mixin")
-        install(stand_ins.leaves(mixin.ScheduleBatchDisaggregationDecodeMixin))
+        install(leaves(mixin.ScheduleBatchDisaggregationDecodeMixin))
 
     def rows(self, config: Config) -> Any:
         """A new ``DecodeReqToTokenPool``: room for running requests and for as many that wait for their KV."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
 from ....models.config import Config
 from ..base import TargetError
+from .seal import THIRD_PARTY
 
-__all__ = ["ALLOCATOR", "DSV4", "HYBRID", "Call", "check_calls", "check_state"]
+__all__ = ["ALLOCATOR", "DSV4", "HYBRID", "Call", "check_calls", "check_state", "explain"]
 
 
 @dataclass(frozen=True)
@@ -146,3 +148,25 @@ def check_state(release: str, allocator: Any, kv: Any, config: Config) -> None:
             f"{release}: a new cache has (mapping shared, its length, its last entry, free pages) = {found}, "
             f"expected {expected}; the adapter needs an update"
         )
+
+
+def explain(name: str, error: Exception) -> str:
+    """The message for an exception from an import.
+
+    Args:
+        name: the release's name.
+        error: the exception; its traceback has the place.
+    """
+    text = " ".join(str(error).split())[:200]
+    if isinstance(error, ModuleNotFoundError) and error.name in THIRD_PARTY:
+        return f"{name} needs the package {error.name}; install the extra: pip install 'staleloc[sglang]'"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{name} has a syntax error: {error.filename}, line {error.lineno}: {error.msg}"
+    theirs = [
+        f"{frame.f_code.co_filename}, line {line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).startswith("sglang.")
+    ]
+    where = f" at {theirs[-1]}" if theirs else ""
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{name} cannot be imported: {what}{where}; fix that place, or update the adapter"

@@ -9,11 +9,10 @@ import torch
 from ....models.config import Config
 from ..base import FreeSlots, Rows
 from ..engine import Admission, Copying, NodeView, RequestView
-from .engine_batch import held, hold
-from .engine_release import EngineRelease
-from .engine_settings import SETTINGS
+from .engine_release import EngineRelease, held, hold_length
 from .hicache import HostTier, HostTiers
-from .hybrid import HybridPool
+from .pools import HybridPool
+from .settings import SETTINGS
 from .tree import view
 
 __all__ = ["EngineDriver"]
@@ -22,7 +21,7 @@ MAX_REQUESTS = 64
 
 
 class EngineDriver:
-    """Requests in, the release's scheduler steps, locs out.
+    """Requests in, the release's scheduler steps, locs out. The methods are those of `EngineTarget`.
 
     Attributes:
         tree: the release's ``UnifiedRadixCache`` or ``SWARadixCache``.
@@ -66,7 +65,6 @@ class EngineDriver:
         self._forward: list[tuple[int, int, int]] = []
 
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
-        """See `EngineTarget.admit`."""
         if len(self.requests) == MAX_REQUESTS:
             return None
         entry = self._release.request(request, tokens)
@@ -80,7 +78,6 @@ class EngineDriver:
         return Admission(self._release.prefix(entry), loaded)
 
     def prefill(self, request: int, count: int) -> list[int] | None:
-        """See `EngineTarget.prefill`."""
         entry = self.requests[request]
         start = self._release.prefix(entry)
         stop = start + count
@@ -89,35 +86,31 @@ class EngineDriver:
         self._release.begin_chunk(entry, start, stop)
         batch = self._release.batch_class(self.tree, [entry], (start, stop))
         locs: list[int] = self._release.allocation.alloc_for_extend(batch)[0].tolist()
-        for name in ("kv_committed_len", "kv_allocated_len"):
-            hold(entry, name, stop)
+        hold_length(entry, stop)
         return locs
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._config.page_size)
 
-    def _room(self, pages: int, count: int) -> bool:
-        """Evict as an allocation of `count` tokens of one request does, and see whether its pages are there."""
-        page_size = self._config.page_size
-        estimate = count if page_size == 1 else count + page_size
+    def _room(self, pages: int, tokens: int, requests: int = 1) -> bool:
+        """Evict as an allocation of `tokens` tokens of so many requests does, and see whether its pages are there."""
+        size = self._config.page_size
+        estimate = tokens if size == 1 else tokens + requests * size
         self._release.common.evict_from_tree_cache(self.tree, estimate)
         free: int = min(self._tokens.full_available_size(), self._tokens.swa_available_size())
-        return free >= pages * page_size
+        return free >= pages * size
 
     def decode(self, requests: list[int], tokens: list[int]) -> list[int] | None:
-        """See `EngineTarget.decode`."""
         entries = [self.requests[request] for request in requests]
         batch = self._release.batch_class(self.tree, entries)
         if not batch.check_decode_mem():
             return None
-        for entry, token in zip(entries, tokens, strict=True):
-            entry.output_ids.append(token)
         lens = batch.seq_lens.tolist()
         locs: list[int] = self._release.allocation.alloc_for_decode(batch, 1).tolist()
-        for entry, length in zip(entries, lens, strict=True):
+        for entry, length, token in zip(entries, lens, tokens, strict=True):
             entry.decode_batch_idx += 1
-            for name in ("kv_committed_len", "kv_allocated_len"):
-                hold(entry, name, length + 1)
+            entry.output_ids.append(token)
+            hold_length(entry, length + 1)
         return locs
 
     def _row(self, entry: Any, start: int, stop: int) -> torch.Tensor:
@@ -125,7 +118,6 @@ class EngineDriver:
         return row
 
     def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
-        """See `EngineTarget.write`."""
         if layer == 0 or requests != self._forward:
             self._forward = list(requests)
             locs = torch.cat([self._row(self.requests[request], start, stop) for request, start, stop in requests])
@@ -133,14 +125,12 @@ class EngineDriver:
         self._kv_pool.write(layer, tags)
 
     def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
-        """See `EngineTarget.read`."""
         if self._host is not None:
             self._host.await_layer(layer)
         rows: Rows = self._kv_pool.read(layer, self._row(self.requests[request], start, stop), self._tokens)
         return rows
 
     def checkpoint(self, request: int) -> None:
-        """See `EngineTarget.checkpoint`."""
         entry = self.requests[request]
         self._release.checkpoint(self.tree, entry, held(entry, "kv_committed_len") == len(entry.origin_input_ids))
         self._inserted(entry)
@@ -163,14 +153,12 @@ class EngineDriver:
             entry.decode_batch_idx = steps
 
     def finish(self, request: int) -> None:
-        """See `EngineTarget.finish`."""
         entry = self.requests.pop(request)
         entry.finished_reason = "length"
         self._release.release(self.tree, entry, insert=True)
         self._inserted(entry)
 
     def abort(self, request: int) -> None:
-        """See `EngineTarget.abort`."""
         entry = self.requests.pop(request)
         if self._has_row(entry):
             self._release.release(self.tree, entry, insert=False)
@@ -189,7 +177,6 @@ class EngineDriver:
         return entry.kv is not None and entry.kv.req_pool_idx is not None
 
     def evict(self, full: int, swa: int) -> None:
-        """See `EngineTarget.evict`."""
         self._release.evict(self.tree, full, swa)
 
     def flush(self) -> None:
@@ -201,11 +188,9 @@ class EngineDriver:
         self._tokens.clear()
 
     def raw_tree(self) -> list[NodeView]:
-        """See `EngineTarget.raw_tree`."""
         return self._view.nodes()
 
     def raw_requests(self) -> dict[int, RequestView]:
-        """See `EngineTarget.raw_requests`."""
         return {request: self._row_view(entry) for request, entry in self.requests.items()}
 
     def _row_view(self, entry: Any) -> RequestView:
@@ -216,22 +201,17 @@ class EngineDriver:
         return RequestView(tuple(row.tolist()), held(entry, "cache_protected_len"), self._release.evicted(entry))
 
     def transfer_done(self, count: int) -> None:
-        """See `EngineTarget.transfer_done`."""
         if self._host is not None:
             self._host.run(count)
 
     def pending(self) -> int:
-        """See `EngineTarget.pending`."""
         return 0 if self._host is None else self._host.pending()
 
     def raw_host_free(self) -> FreeSlots:
-        """See `EngineTarget.raw_host_free`."""
         return FreeSlots([], []) if self._host is None else self._host.free()
 
     def raw_host_contents(self, layer: int) -> Rows:
-        """See `EngineTarget.raw_host_contents`."""
         return Rows([], []) if self._host is None else self._host.contents(layer)
 
     def in_flight(self) -> list[Copying]:
-        """See `EngineTarget.in_flight`."""
         return [] if self._host is None else self._host.in_flight()

@@ -8,8 +8,7 @@ from typing import Any
 from ....models.config import FULL, SWA, Config
 from ..base import MISFITS, TargetError
 from ..engine import EngineTarget
-from .disagg_release import DecodeRelease
-from .disagg_stand_ins import ANNOUNCED
+from .disagg_release import ANNOUNCED, DecodeRelease
 from .engine_release import EngineRelease
 from .hicache import HostTiers
 from .leaves import Leaf

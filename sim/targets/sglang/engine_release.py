@@ -1,7 +1,7 @@
 """A release's own code at the level of requests, and how this release wants to be called.
 
-Its scheduler does not run. This module makes the scheduler's calls for one request in the same order,
-by the same methods of ``Req`` and ``ScheduleBatch``.
+Its scheduler does not run. This module makes the scheduler's calls for one request in the same order, by the same
+methods of ``Req`` and ``ScheduleBatch``. A batch has only the few fields that allocation and window eviction read.
 """
 
 from __future__ import annotations
@@ -18,10 +18,102 @@ import torch
 
 from ....models.config import Config
 from ..base import TargetError
-from .engine_batch import batch_class, held, hold
 from .tree import in_rust
 
-__all__ = ["PYTHON_CORE", "RUST_CORE", "SWA_RADIX", "EngineRelease"]
+__all__ = ["PYTHON_CORE", "RUST_CORE", "SWA_RADIX", "EngineRelease", "NoSpeculation", "held", "hold", "hold_length"]
+
+
+class _Mode:
+    """Stands for ``ForwardMode``: a decode step, or a prefill."""
+
+    def __init__(self, decode: bool) -> None:
+        self._decode = decode
+
+    def is_decode(self) -> bool:
+        return self._decode
+
+    def is_extend(self) -> bool:
+        return not self._decode
+
+
+class NoSpeculation:
+    """Stands for ``SpeculativeAlgorithm``."""
+
+    @staticmethod
+    def is_none() -> bool:
+        """Nothing drafts."""
+        return True
+
+    @staticmethod
+    def is_eagle() -> bool:
+        """Neither does EAGLE."""
+        return False
+
+    @staticmethod
+    def build_disagg_draft_input(*_what: object) -> None:
+        """There is no draft."""
+
+
+def held(request: Any, name: str) -> Any:
+    """A fact about a request's KV: its own attribute up to 0.5.15, of its ``kv`` record later."""
+    names = vars(request)
+    return names[name] if name in names else getattr(request.kv, name)
+
+
+def hold(request: Any, name: str, value: int) -> None:
+    """Set such a fact."""
+    setattr(request if name in vars(request) else request.kv, name, value)
+
+
+def hold_length(request: Any, length: int) -> None:
+    """A request has slots for so many tokens, and the scheduler knows of all of them."""
+    hold(request, "kv_committed_len", length)
+    hold(request, "kv_allocated_len", length)
+
+
+def batch_class(schedule_batch: Any) -> Any:
+    """A subclass of the release's ``ScheduleBatch`` that is built from requests alone.
+
+    Args:
+        schedule_batch: the release's class.
+    """
+
+    class Batch(schedule_batch):  # type: ignore[misc]
+        """Requests that run one step together."""
+
+        def __init__(self, tree: Any, requests: list[Any], extend: tuple[int, int] | None = None) -> None:
+            """A decode step, or with `extend` the prefill of these positions of one request."""
+            self.reqs = requests
+            self.tree_cache = tree
+            self.req_to_token_pool = tree.req_to_token_pool
+            self.token_to_kv_pool_allocator = tree.token_to_kv_pool_allocator
+            self.forward_mode = _Mode(decode=extend is None)
+            self.spec_algorithm = NoSpeculation()
+            self.model_config = SimpleNamespace(is_encoder_decoder=False)
+            self.enable_overlap = False
+            self.device = "cpu"
+            self.hisparse_coordinator = None
+            self.forward_iter = 0
+            if extend is None:
+                indices = [held(request, "req_pool_idx") for request in requests]
+                lens = [held(request, "kv_committed_len") for request in requests]
+                self.req_pool_indices = self.req_pool_indices_cpu = torch.tensor(indices, dtype=torch.int64)
+            else:
+                start, stop = extend
+                lens = [stop]
+                self.prefix_lens, self.extend_lens = [start], [stop - start]
+                self.extend_num_tokens = stop - start
+            self.seq_lens = self.seq_lens_cpu = torch.tensor(lens, dtype=torch.int64)
+
+        def maybe_evict_swa(self) -> None:
+            """Allocation evicts no window: that is an event of its own."""
+
+        def evict_windows(self) -> None:
+            """The release's preparation of a decode step."""
+            super().maybe_evict_swa()
+
+    return Batch
+
 
 PYTHON_CORE = "python-core"
 RUST_CORE = "rust-core"

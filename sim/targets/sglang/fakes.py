@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from .engine_settings import attention_backends, current_settings, most_draft_tokens
+from .settings import attention_backends, current_settings, most_draft_tokens
 
 __all__ = ["FAKES", "Fake", "fake_names"]
 
@@ -83,7 +83,7 @@ class _Forward:
         """Nothing is made of it."""
 
 
-_CAPTURE = "asked in every KV write: is a CUDA graph being captured"
+_CAPTURE = "each KV write checks whether a CUDA graph is being captured"
 _NO_KERNEL = "a CPU has no such kernel"
 _SETTINGS = "settings of the server, one object for all"
 
@@ -107,12 +107,12 @@ FAKES: tuple[Fake, ...] = (
         Fake("sglang.srt.model_executor.forward_batch_info", name, value, why)
         for name, value, why in (
             ("CaptureHiddenMode", _Hidden, "a request asks for none"),
-            ("ForwardMode", _Mode, "says what comes next"),
-            ("ForwardBatch", _Forward, "a forward that is not run"),
+            ("ForwardMode", _Mode, "names the next forward"),
+            ("ForwardBatch", _Forward, "never used: no forward runs"),
         )
     ),
-    Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "tokens for a forward that is not run"),
-    Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
+    Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "never used: no forward runs"),
+    Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no times are recorded"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "mamba_extra_buffer_enabled", _no, _SETTINGS),
     Fake("sglang.srt.runtime_context", "max_speculative_num_draft_tokens", most_draft_tokens, _SETTINGS),

@@ -1,4 +1,4 @@
-"""The family of SGLang's releases, and how its targets are named."""
+"""The family of SGLang's releases: how its targets are named, and how a stand-alone script comes by one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from ....models.config import Config
 from ..base import Target
 from ..family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
-from ..mutants.transform import Mutant
+from ..mutants.transform import Mutant, Transform
+from . import fetch
 
 __all__ = ["Sglang"]
+
+_PACKAGE = __name__.rpartition(".")[0]
 
 _RELEASES = (
     *("0.5.11", "0.5.12", "0.5.12.post1", "0.5.13", "0.5.13.post1", "0.5.14", "0.5.15", "0.5.15.post1", "0.5.16"),
@@ -34,38 +37,55 @@ class Sglang(Family):
         return TargetSpec(text, self) if text.startswith(starts) and text not in starts else None
 
     def rows(self, policies: Callable[[str], Sequence[str]]) -> list[tuple[str, str]]:
-        from .fetch import installed
-
         return [
-            *((release.name, "in the cache") for release in installed()),
+            *((release.name, "in the cache") for release in fetch.installed()),
             ("sglang==VERSION", "any other release with a KV cache of full and SWA pools; fetched from PyPI"),
             ("sglang@FOLDER", "a checkout"),
             ("sglang@FILE.whl", "a wheel"),
         ]
 
     def load(self, spec: TargetSpec, rewrite: Rewrite | None = None) -> Target:
-        from . import fetch, target
+        from . import target
 
         return target.load(fetch.resolve(spec.text), rewrite)
 
     def sources(self, spec: TargetSpec) -> SourceTree:
-        from .fetch import resolve
-
-        release = resolve(spec.text)
+        release = fetch.resolve(spec.text)
         return SourceTree(release.root / "sglang", "sglang", release.version)
 
     def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
-        from .script import script_target
-
-        return script_target(spec.text, mutant)
+        return _script(spec.text, mutant)
 
     def release(self, text: str) -> str | None:
-        from .fetch import resolve
-
-        return resolve(text).version
+        return fetch.resolve(text).version
 
     def add(self, text: str) -> str:
-        from .fetch import add
-
-        release = add(text)
+        release = fetch.add(text)
         return f"{release.name} is in {release.root}"
+
+
+def _script(name: str, mutant: Mutant | None) -> ScriptTarget:
+    """See `Family.script`. The release comes from the reader; of it only what has the defect comes along."""
+    release = fetch.resolve(name)
+    mutated: dict[str, str] = {}
+    if mutant is not None:
+        transform = Transform(mutant)
+        for module in sorted({edit.module for edit in mutant.edits}):
+            file = release.root.joinpath(*module.split("."))
+            file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+            mutated[module] = transform(module, file.read_text(encoding="utf-8"))
+    wheel = f"sglang=={release.version}" if release.version else "sglang"
+    run = (
+        f"Run it with {wheel} installed:\n\n    python THIS_SCRIPT\n\nor with a wheel, an unpacked wheel or a checkout "
+        f"of it, on any machine with torch, numpy, pydantic, psutil,\nmsgspec and packaging; a CPU will do:\n\n"
+        f"    pip download --no-deps {wheel}\n    python THIS_SCRIPT sglang-*.whl"
+    )
+    defect = f" with mutant {mutant.name}" if mutant is not None else ""
+    return ScriptTarget(
+        made_for=(wheel if release.version else name) + defect,
+        run=run,
+        roots=(f"{_PACKAGE}.target",),
+        imports=("from embedded.sim.targets.sglang.target import load_release",),
+        make="load_release(sys.argv[1:], MUTATED)",
+        theirs=mutated,
+    )

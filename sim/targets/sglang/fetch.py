@@ -24,8 +24,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from ..base import TargetError
-from .sources import Release
-from .unpack import CORE_FOLDER, tree_digest, unpack
+from .sources import CORE_FOLDER, Release, tree_digest, unpack
 
 __all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
 
@@ -201,7 +200,7 @@ def _verify(entry: Path, name: str) -> None:
     except (OSError, ValueError, KeyError):
         intact = False
     if not intact:
-        raise TargetError(f"the sources of {name} in {entry} are not those that were unpacked; delete that folder")
+        raise TargetError(f"the sources of {name} in {entry} have changed since they were unpacked; delete that folder")
 
 
 def _sha256(path: Path) -> str:

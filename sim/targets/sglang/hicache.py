@@ -17,8 +17,8 @@ from ....models.config import FULL, SWA, Config
 from ..base import FreeSlots, Rows, TargetError
 from ..engine import Copying
 from ..tags import decode
-from .engine_settings import SETTINGS
 from .leaves import Leaf, install
+from .settings import SETTINGS
 from .virtual import VirtualDevice
 
 __all__ = ["HostTier", "HostTiers"]

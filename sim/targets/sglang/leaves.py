@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["LEAVES", "Leaf", "alloc_decode_pages", "alloc_extend_pages", "install", "store_leading_bytes"]
+__all__ = ["LEAVES", "Kernel", "Leaf", "alloc_decode_pages", "alloc_extend_pages", "install", "store_leading_bytes"]
 
 Tensor = torch.Tensor
 
@@ -79,7 +79,7 @@ def alloc_decode_pages(
     out.copy_(torch.tensor(locs, dtype=out.dtype))
 
 
-class _Kernel:
+class Kernel:
     """A plain function that is launched like a Triton kernel: ``kernel[grid](...)``."""
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -149,7 +149,7 @@ _EXTEND = "Triton kernel; the same locs, computed on the CPU (conformance: tests
 
 LEAVES: tuple[Leaf, ...] = (
     *(
-        Leaf(module, name, _Kernel(function), releases, _EXTEND, _no_cpu_version)
+        Leaf(module, name, Kernel(function), releases, _EXTEND, _no_cpu_version)
         for module, releases in (
             ("sglang.srt.mem_cache.allocator", "up to 0.5.12.post1"),
             ("sglang.srt.mem_cache.allocator.paged", "0.5.13 to 0.5.21"),

@@ -1,4 +1,4 @@
-"""Speculative decode against a release's own allocation, release and eviction. See `SpeculativeTarget`."""
+"""Speculative decode against a release's own allocation, release and eviction, on an engine or on a decode node."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from ....models.config import Config
 from ..base import Rows
 from ..engine import Admission, RequestView
 from ..speculative import Branches, SpecRules
+from .disagg import DisaggDriver
+from .disagg_release import DecodeRelease
 from .engine import EngineDriver
-from .engine_batch import held, hold
-from .engine_settings import SETTINGS
-from .hybrid import HybridPool
+from .engine_release import held, hold
+from .pools import HybridPool
+from .settings import SETTINGS
 from .spec_release import SpecRelease
 
-__all__ = ["VOCABULARY", "Progress", "SpecDriver"]
+__all__ = ["SpecDriver", "SpecNodeDriver"]
 
 VOCABULARY = 1 << 31
 
@@ -40,7 +42,10 @@ class Progress:
 
 
 class SpecDriver(EngineDriver):
-    """An engine, or where the config says so one that decodes speculatively."""
+    """An engine, or where the config says so one that decodes speculatively.
+
+    The methods are those of `SpeculativeTarget`.
+    """
 
     _spec: SpecRelease | None = None
 
@@ -69,7 +74,6 @@ class SpecDriver(EngineDriver):
         self._nodes: Any = None
 
     def attach_engine(self, *parts: Any) -> None:
-        """See `EngineDriver.attach_engine`."""
         self.without_spec()
         super().attach_engine(*parts)
 
@@ -85,11 +89,9 @@ class SpecDriver(EngineDriver):
         return self._spec
 
     def spec_rules(self) -> SpecRules:
-        """See `SpeculativeTarget.spec_rules`."""
         return self._rules
 
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
-        """See `EngineTarget.admit`."""
         admission = super().admit(request, tokens)
         if admission is not None and self._spec is not None:
             self._progress[request] = Progress(admission.cached)
@@ -97,7 +99,6 @@ class SpecDriver(EngineDriver):
         return admission
 
     def prefill(self, request: int, count: int) -> list[int] | None:
-        """See `EngineTarget.prefill`."""
         locs = super().prefill(request, count)
         if locs is not None and self._spec is not None:
             self._progress[request].computed = held(self.requests[request], "kv_committed_len")
@@ -127,11 +128,7 @@ class SpecDriver(EngineDriver):
         """Evict as the allocation of tokens up to these lengths does, and see whether their pages are there."""
         starts = [self._progress[request].computed for request in requests]
         pages = sum(self._pages(stop) - self._pages(start) for start, stop in zip(starts, stops, strict=True))
-        tokens = sum(stops) - sum(starts)
-        size = self._config.page_size
-        self._release.common.evict_from_tree_cache(self.tree, tokens if size == 1 else tokens + len(requests) * size)
-        free: int = min(self._tokens.full_available_size(), self._tokens.swa_available_size())
-        return free >= pages * size
+        return self._room(pages, sum(stops) - sum(starts), len(requests))
 
     def _stride(self, request: int) -> int:
         """How far apart two branches of a draft begin."""
@@ -165,7 +162,6 @@ class SpecDriver(EngineDriver):
                 entry.output_ids.pop()
 
     def draft_branches(self, requests: list[int]) -> list[Branches]:
-        """See `SpeculativeTarget.draft_branches`."""
         batch = self._batch(requests)
         if self._config.spec_ahead:
             locs = self.spec.draft_v2(batch, self._config, self._draft_pool.kv)
@@ -190,13 +186,11 @@ class SpecDriver(EngineDriver):
         return tuple(tuple(self._row(entry, start, start + last).tolist()) for start in starts)
 
     def write_draft(self, locs: list[int], layer: int, tags: list[int]) -> None:
-        """See `SpeculativeTarget.write_draft`."""
         if layer == 0:
             self._draft_pool.begin(torch.tensor(locs, dtype=torch.int64), self._tokens, precomputed=False)
         self._draft_pool.write(layer, tags)
 
     def read_draft(self, locs: list[int], layer: int) -> Rows:
-        """See `SpeculativeTarget.read_draft`."""
         return self._draft_pool.read(layer, torch.tensor(locs, dtype=torch.int64), self._tokens)
 
     def drop_draft(self, requests: list[int]) -> None:
@@ -216,7 +210,6 @@ class SpecDriver(EngineDriver):
         return True
 
     def accept(self, requests: list[int], paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> None:
-        """See `SpeculativeTarget.accept`."""
         if self._config.spec_ahead:
             accepted, counts = self._accepted(paths)
             self.spec.accept_v2(self._nodes, self._config, accepted, counts, self._tokens)
@@ -246,12 +239,10 @@ class SpecDriver(EngineDriver):
             hold(entry, "kv_committed_len", held(entry, "kv_committed_len") + len(tokens) - claimed)
 
     def finish(self, request: int) -> None:
-        """See `EngineTarget.finish` and `SpeculativeTarget`."""
         self._drop_step(request)
         super().finish(request)
 
     def abort(self, request: int) -> None:
-        """See `EngineTarget.abort` and `SpeculativeTarget`."""
         self._drop_step(request)
         super().abort(request)
 
@@ -268,7 +259,6 @@ class SpecDriver(EngineDriver):
             hold(entry, "kv_committed_len", held(entry, "kv_committed_len") - progress.claimed)
 
     def raw_requests(self) -> dict[int, RequestView]:
-        """See `EngineTarget.raw_requests`."""
         views = super().raw_requests()
         if self._spec is None:
             return views
@@ -282,10 +272,127 @@ class SpecDriver(EngineDriver):
         return int(held(entry, "kv_committed_len")) - claimed
 
     def raw_draft_contents(self, layer: int) -> Rows:
-        """See `SpeculativeTarget.raw_draft_contents`."""
         return self._draft_pool.contents(layer)
 
     def _batch(self, requests: list[int]) -> Any:
         entries = [self.requests[request] for request in requests]
         lens = [self._progress[request].computed for request in requests]
         return self.spec.batch(self._config, self.tree, entries, lens)
+
+
+_UNKNOWN = 0
+"""Stands for an output token that is sampled and not known here yet."""
+
+_NO_END = 1 << 20
+"""New tokens that no tape comes to."""
+
+
+class SpecNodeDriver(SpecDriver, DisaggDriver):
+    """A decode node, an engine that speculates, or where the config says so both.
+
+    On a node ``output_ids`` end with a token that the scheduler knows and that has no KV yet. The first one comes with
+    the prompt, and is node 0 of the first step. The methods are those of `SpecNodeTarget`.
+    """
+
+    def attach_spec_node(
+        self,
+        release: DecodeRelease,
+        spec: SpecRelease,
+        draft_pool: HybridPool,
+        config: Config,
+        pool: HybridPool,
+        kv: Any,
+        allocator: Any,
+    ) -> None:
+        """Build the rest of a decode node around an empty pool and allocator, and give it a draft model's pool.
+
+        Args:
+            release: the release's code for decode nodes.
+            spec: its code for speculative decode.
+            draft_pool: the adapter of the draft's pool, which shares nothing with the target's.
+            config: the shape of the cache.
+            pool: the adapter of the KV pool, which built `kv`.
+            kv: the release's KV pool.
+            allocator: its allocator.
+
+        Raises:
+            TargetError: the release has no such way to give slots to a draft.
+        """
+        spec.check(config)
+        self.without_spec()
+        self.attach_draft(spec, draft_pool, config, allocator)
+        self.attach_node(release, config, pool, kv, allocator)
+
+    @property
+    def _speculates_on_node(self) -> bool:
+        return self._node is not None and self._spec is not None
+
+    def enqueue(self, request: int, tokens: list[int], most: int) -> bool:
+        if not super().enqueue(request, tokens, most):
+            return False
+        self.requests[request].vocab_size = VOCABULARY
+        return True
+
+    def receive_draft(self, layer: int, slots: list[int], tags: list[int]) -> None:
+        self._draft_pool.receive(layer, torch.tensor(slots, dtype=torch.int64), tags)
+
+    def start(self) -> None:
+        super().start()
+        if not self._speculates_on_node:
+            return
+        for entry in self.node.scheduler.running_batch.reqs:
+            self._progress.setdefault(int(entry.rid), Progress(held(entry, "kv_committed_len")))
+
+    def accept(self, requests: list[int], paths: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> None:
+        """See `SpeculativeTarget.accept`. Where the release itself appends what was accepted (V1), that is what comes
+        after each node of the path. It would stop at the most tokens that a request may have; here the tape says when a
+        request is done."""
+        if not self._speculates_on_node or self._config.spec_ahead:
+            super().accept(requests, paths, tokens)
+            return
+        limits = [self.requests[request].sampling_params for request in requests]
+        most = [limit.max_new_tokens for limit in limits]
+        for request, known, limit in zip(requests, tokens, limits, strict=True):
+            self.requests[request].output_ids[-1] = known[0]
+            limit.max_new_tokens = _NO_END
+        super().accept(requests, paths, [[*known[1:], _UNKNOWN] for known in tokens])
+        for limit, count in zip(limits, most, strict=True):
+            limit.max_new_tokens = count
+
+    def commit(self, requests: list[int]) -> None:
+        if not self._speculates_on_node:
+            super().commit(requests)
+            return
+        for request in requests:
+            entry = self.requests[request]
+            entry.output_ids.pop()
+            self._forget_copy(entry)
+        super().commit(requests)
+        for request in requests:
+            self.requests[request].output_ids.append(_UNKNOWN)
+
+    @staticmethod
+    def _forget_copy(entry: Any) -> None:
+        """Let a request copy its tokens anew.
+
+        From 0.5.22 an insertion calls ``refresh_fill_ids``, which appends the new outputs to a copy: a scheduler's
+        outputs never change. `_UNKNOWN` does, and ``_pre_alloc`` copies it when a request resumes (all releases).
+        """
+        copied = getattr(entry, "full_untruncated_fill_ids", None)
+        if copied:
+            entry.full_untruncated_fill_ids = copied[:0]
+
+    def retract(self, request: int) -> None:
+        self._drop_step(request)
+        super().retract(request)
+
+    @contextmanager
+    def _knowing_the_bonus(self, entries: list[Any]) -> Iterator[None]:
+        """On a node the scheduler knows it already."""
+        with super()._knowing_the_bonus(entries):
+            outputs = [entry.output_ids.pop() for entry in entries] if self._speculates_on_node else []
+            try:
+                yield
+            finally:
+                for entry, output in zip(entries, outputs, strict=False):
+                    entry.output_ids.append(output)

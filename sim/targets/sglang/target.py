@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,18 +14,16 @@ from ..arena import Arena
 from ..base import Batch, Profile, Rows, TargetError
 from . import capability, drift, leaves
 from .allocator import AllocatorDriver
-from .dsv4 import Dsv4Pool
 from .engine_parts import EngineParts
-from .environment import ENVIRONMENT
 from .fakes import FAKES, Fake, fake_names
-from .hybrid import HybridPool
 from .leaves import Leaf
-from .refusal import explain
+from .pools import Dsv4Pool, HybridPool
 from .seal import Transform, seal
-from .sources import Release
-from .spec_node import SpecNodeDriver
+from .settings import ENVIRONMENT
+from .sources import Release, find_release
+from .speculative import SpecNodeDriver
 
-__all__ = ["SglangTarget", "load"]
+__all__ = ["SglangTarget", "load", "load_release"]
 
 _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
@@ -79,7 +78,6 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
         self._engine = parts
 
     def build(self, config: Config) -> None:
-        """See `Target.build`."""
         if config.pool not in self._pools:
             raise TargetError(f"{self.name} has no {config.pool} pool with a cached translation to test")
         self._pool = self._pools[config.pool]
@@ -123,16 +121,13 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
             self.attach_engine(*engine)
 
     def begin_forward(self, batch: Batch) -> None:
-        """See `Target.begin_forward`."""
         self._loc = self._arena.place(batch.locs, batch.storage, batch.offset)
         self._pool.begin(self._loc, self.allocator, batch.precomputed)
 
     def write_kv(self, layer: int, tags: list[int]) -> None:
-        """See `Target.write_kv`."""
         self._pool.write(layer, tags)
 
     def read_kv(self, layer: int, locs: list[int]) -> Rows:
-        """See `Target.read_kv`."""
         rows: Rows = self._pool.read(layer, self._arena.fresh(locs), self.allocator)
         return rows
 
@@ -141,35 +136,28 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
         return swa
 
     def translate_batch(self, start: int, stop: int) -> list[int]:
-        """See `Target.translate_batch`."""
         return self._translate(self._loc[start:stop])
 
     def translate(self, locs: list[int], source: str) -> list[int]:
-        """See `Target.translate`."""
         return self._translate(self._arena.ask(locs, source))
 
     def end_forward(self) -> None:
         """See `Target.end_forward`. The releases do nothing here."""
 
     def cpu_copy(self, copy: int, locs: list[int]) -> None:
-        """See `Target.cpu_copy`."""
         self._copies[copy] = self.allocator.get_cpu_copy(self._arena.fresh(locs))
 
     def load_cpu_copy(self, copy: int, locs: list[int]) -> None:
-        """See `Target.load_cpu_copy`."""
         self.allocator.load_cpu_copy(self._copies[copy], self._arena.fresh(locs))
 
     def move(self, targets: list[int], sources: list[int]) -> None:
-        """See `Target.move`."""
         self.kv.move_kv_cache(self._arena.fresh(targets), self._arena.fresh(sources))
 
     def raw_contents(self, layer: int) -> Rows:
-        """See `Target.raw_contents`."""
         rows: Rows = self._pool.contents(layer)
         return rows
 
     def cache_hits(self) -> int:
-        """See `Target.cache_hits`."""
         hits: int = self._pool.cache_hits()
         return hits
 
@@ -203,7 +191,23 @@ def load(release: Release, transform: Transform | None = None) -> SglangTarget:
     except Exception as error:
         if error in not_ours:
             raise
-        raise TargetError(explain(release.name, error)) from error
+        raise TargetError(drift.explain(release.name, error)) from error
+
+
+def load_release(arguments: Sequence[str], mutated: Mapping[str, str]) -> SglangTarget:
+    """The release that the first argument names, or the one that is installed, behind our adapter.
+
+    Its tree, allocator, pools and host tier are imported for real; everything else it names is a stub that fails when
+    used, so that a CPU and torch are enough.
+
+    Args:
+        mutated: sources by module that are taken in place of the release's own.
+
+    Raises:
+        TargetError: it is not there, or does not fit the adapter.
+    """
+    release = Release("this release", None, find_release(arguments[0] if arguments else None))
+    return load(release, (lambda module, source: mutated.get(module, source)) if mutated else None)
 
 
 def _load(release: Release, *, mutated: bool) -> SglangTarget:

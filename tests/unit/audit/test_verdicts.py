@@ -16,8 +16,8 @@ from staleloc.sim.audit.source.program import Source, read_tree
 from staleloc.sim.audit.source.sites import map_of, read_program
 from staleloc.sim.core.divergence import Divergence, LocRow
 from staleloc.sim.parts.allocator.events import Alloc, Clear
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.mutants.transform import builtin_root
-from staleloc.sim.targets.scope import Scope
 
 SOURCE = """
 class Pool:

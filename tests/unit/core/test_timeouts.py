@@ -16,8 +16,8 @@ from staleloc.sim.core.timeouts import Stuck, patience
 from staleloc.sim.parts.allocator.events import Alloc
 from staleloc.sim.parts.drive import drive, drive_engine
 from staleloc.sim.parts.engine.events import Arrive, Evict
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
-from staleloc.sim.targets.scope import Scope
 
 SMALL = Config(full_size=1, swa_size=1)
 LARGE = Config(full_size=10_000, swa_size=1)

@@ -22,8 +22,7 @@ from staleloc.sim.matrix.command import Asked, MatrixOutputs, run
 from staleloc.sim.matrix.file import locked, matrix_schema
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix
 from staleloc.sim.tapes import schema as schemas
-from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope, TargetError
 
 NAME = "pr27779-partial-page-eviction"
 

@@ -14,7 +14,7 @@ from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, 
 from staleloc.sim.matrix.record import alarms, claim, disagreement, order, seen_there
 from staleloc.sim.matrix.tables import Cell, cell_of, quiet_rows, quiet_total, short
 from staleloc.sim.tapes.scenarios import Said, Scenario, scenarios
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 
 ALL = {scenario.name: scenario for scenario in scenarios()}
 

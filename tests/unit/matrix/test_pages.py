@@ -13,7 +13,7 @@ from staleloc.sim.matrix.command import Asked, MatrixOutputs, run
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed
 from staleloc.sim.matrix.tables import empty, footnotes, label, ordered, otherwise, ranges, untold
 from staleloc.sim.tapes.scenarios import scenarios
-from staleloc.sim.targets.scope import Scope
+from staleloc.sim.targets.base import Scope
 
 ALL = {scenario.name: scenario for scenario in scenarios()}
 

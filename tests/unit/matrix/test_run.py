@@ -19,8 +19,8 @@ from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, 
 from staleloc.sim.run.player import Player, WorkerLost
 from staleloc.sim.run.progress import Progress
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
-from staleloc.sim.targets.scope import Scope
 
 ALL = {scenario.name: scenario for scenario in scenarios()}
 

@@ -19,11 +19,10 @@ from staleloc.sim.parts.drive import drive
 from staleloc.sim.run import campaign
 from staleloc.sim.run.campaign import CHUNK, Budget, Campaign, Results
 from staleloc.sim.run.process import WorkerProcess
-from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine, BuiltinTarget
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 Spoil = Callable[[str], Path]
 

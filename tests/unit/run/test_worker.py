@@ -22,9 +22,8 @@ from staleloc.sim.run.player import Player, Unplayable
 from staleloc.sim.run.process import WorkerDied, WorkerProcess
 from staleloc.sim.run.protocol import divergence_from_json, divergence_to_json, profile_from_json, profile_to_json
 from staleloc.sim.tapes.codec import dumps
-from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine, BuiltinTarget
-from staleloc.sim.targets.scope import Scope
 
 Spoil = Callable[[str], Path]
 

@@ -11,9 +11,8 @@ from staleloc.models.config import Config, ConfigError
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.run.protocol import profile_from_json, profile_to_json
 from staleloc.sim.tapes.codec import dumps, loads
-from staleloc.sim.targets.base import Profile, TargetError
+from staleloc.sim.targets.base import Profile, Scope, TargetError
 from staleloc.sim.targets.registry import scope_of
-from staleloc.sim.targets.scope import Scope
 
 
 def profile(level: str, *features: str) -> Profile:

@@ -15,9 +15,9 @@ from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.decode_node.events import Enqueue, Preallocate, Resume, Retract, Start, Transfer
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Decode
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 CONFIG = Config(level="engine", features=("disagg",), policy="memo", page_size=4, full_size=32, swa_size=16, window=4)
 PLACED = (Enqueue(0, (1,) * 10, 8), Preallocate())

@@ -22,11 +22,10 @@ from staleloc.sim.parts.engine.by_hand import Engine
 from staleloc.sim.parts.engine.checks import check_locks
 from staleloc.sim.parts.registry import parts_of
 from staleloc.sim.tapes.codec import dumps
-from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 TOKENS = Config(level="engine", policy="uncached", full_size=8, swa_size=8, window=2)
 PAGES = replace(TOKENS, page_size=2)

@@ -21,9 +21,9 @@ from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.parts.engine.events import Admit, Arrive
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import load
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import builtin_root, load_builtin, load_changed
-from staleloc.sim.targets.scope import Scope
 
 TAPES = {path.stem: path for path in sorted((Path(__file__).parent / "tapes").glob("*.json"))}
 """Level and class -> a tape that shows a mutant of the builtin target."""

@@ -23,7 +23,7 @@ from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin.target import BuiltinTarget
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.sglang.argument import find_release
+from staleloc.sim.targets.sglang.sources import find_release
 
 HYBRID = Config(policy="memo", page_size=2, full_size=8, swa_size=8, layers=(SWA,), window=4)
 TOKENS = Config(policy="uncached", full_size=8, swa_size=8, layers=(FULL, SWA), window=2)

@@ -15,9 +15,9 @@ from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Finish, Prefill
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 CONFIG = Config(
     level="engine", features=("spec",), policy="memo", page_size=4, full_size=96, swa_size=96, window=4, spec_steps=2,

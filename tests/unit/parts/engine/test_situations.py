@@ -27,8 +27,8 @@ from staleloc.sim.parts.engine.events import (
 )
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.situations import possible
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
-from staleloc.sim.targets.scope import Scope
 
 PROFILE = Scope("engine").of(BuiltinEngine.profiles)[0]
 

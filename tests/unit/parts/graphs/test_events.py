@@ -20,10 +20,10 @@ from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.graphs.events import Capture, Draft, Replay, ReplayChunk, Verify
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.tapes.codec import dumps, loads
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
-from staleloc.sim.targets.scope import Scope
 
 PROFILES = Scope("engine", ("graphs",)).of(BuiltinEngine.profiles)
 

@@ -10,7 +10,7 @@ import pytest
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine
-from staleloc.sim.targets.graphs import RUNNERS
+from staleloc.sim.targets.engine import RUNNERS
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.targets.sglang.exclusions import excluded, pairs_tree_with_drafts
+from staleloc.sim.targets.sglang.capability import excluded, pairs_tree_with_drafts
 
 _DRAFTS = """
 def handle(args):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from staleloc.sim.targets.base import TargetError
-from staleloc.sim.targets.sglang import fetch, unpack
+from staleloc.sim.targets.sglang import fetch, sources
 from staleloc.sim.targets.sglang.fetch import Release, add, installed, resolve
 
 NAME = "sglang-0.5.99-py3-none-any.whl"
@@ -60,7 +60,7 @@ def test_of_extension_modules_only_the_tree_core_is_kept(cache: Path, wheel: Cal
     assert (release.root / core).read_text() == "core"
     assert not (release.root / other).exists()
     (release.root / core).write_text("changed")
-    with pytest.raises(TargetError, match="are not those that were unpacked"):
+    with pytest.raises(TargetError, match="have changed since they were unpacked"):
         resolve(f"sglang@{cache.parent / NAME}")
 
 
@@ -94,10 +94,10 @@ def test_a_wheel_with_a_link_is_refused(cache: Path, wheel: Callable[..., Path])
 def test_a_wheel_that_unpacks_to_too_much_is_refused(
     cache: Path, wheel: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpack, "MAX_FILE_BYTES", 100)
-    with pytest.raises(TargetError, match=r"unpacks to more than it may \('sglang/big\.py'\)"):
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 100)
+    with pytest.raises(TargetError, match=r"exceeds the size limit \('sglang/big\.py'\)"):
         resolve(f"sglang@{wheel(('sglang/big.py', ' ' * 101))}")
-    monkeypatch.setattr(unpack, "MAX_ENTRIES", 2)
+    monkeypatch.setattr(sources, "MAX_ENTRIES", 2)
     with pytest.raises(TargetError, match="holds 3 files, more than 2; not unpacked"):
         resolve(f"sglang@{wheel(('a', ''), ('b', ''))}")
     assert list(cache.iterdir()) == []
@@ -128,7 +128,7 @@ def test_what_is_no_wheel_of_sglang_is_refused(cache: Path, tmp_path: Path, whee
 def test_sources_changed_in_the_cache_are_noticed(cache: Path, wheel: Callable[..., Path]) -> None:
     spec = f"sglang@{wheel()}"
     (resolve(spec).root / MODULE).write_text("A = 2\n")
-    with pytest.raises(TargetError, match="are not those that were unpacked; delete that folder"):
+    with pytest.raises(TargetError, match="have changed since they were unpacked; delete that folder"):
         resolve(spec)
 
 

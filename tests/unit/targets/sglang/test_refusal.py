@@ -9,8 +9,8 @@ import pytest
 
 from staleloc.models.config import Config
 from staleloc.sim.targets.base import TargetError
+from staleloc.sim.targets.sglang.drift import explain
 from staleloc.sim.targets.sglang.engine_parts import EngineParts
-from staleloc.sim.targets.sglang.refusal import explain
 
 
 def fails(source: str, module: str = "sglang.srt.mem_cache.swa_memory_pool") -> Exception:
@@ -33,7 +33,7 @@ def test_an_error_of_the_release_is_told_with_its_place() -> None:
     """The innermost frame of the release is named, not one of ours."""
     assert explain("sglang@.", fails("def f():\n    raise ValueError('no  \\n good')\nf()\n")) == (
         "sglang@. cannot be imported: ValueError: no good at /checkout/swa_memory_pool.py, line 2; "
-        "mend that place, or else the adapter needs an update"
+        "fix that place, or update the adapter"
     )
     assert " at " not in explain("sglang@.", fails("1 / 0", "elsewhere"))
 

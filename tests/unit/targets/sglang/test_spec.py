@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from staleloc.sim.targets.sglang.spec_kernels import KERNELS
-from staleloc.sim.targets.sglang.spec_stand_ins import VERDICT, uncompiled
+from staleloc.sim.targets.sglang.spec_stand_ins import KERNELS, VERDICT, uncompiled
 
 
 def t(*values: int) -> Tensor:

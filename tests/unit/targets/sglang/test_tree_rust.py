@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from staleloc.sim.targets.sglang.tree_rust import RustTreeView, printed
+from staleloc.sim.targets.sglang.tree import RustTreeView, printed
 
 Kinds = namedtuple("Kinds", "FULL SWA")
 KINDS: Any = Kinds(0, 1)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from staleloc.sim.targets.engine import NodeView
-from staleloc.sim.targets.sglang.tree import view
-from staleloc.sim.targets.sglang.tree_swa import after
+from staleloc.sim.targets.sglang.tree import after, view
 
 
 def node(number: int, tokens: list[int], full: list[int], *children: Any, tombstone: bool = False) -> Any:

@@ -1,6 +1,6 @@
-"""The server settings that a release reads while it serves requests, all provided by one object.
+"""The settings under which a release is imported and driven: its environment variables, and those of its server.
 
-Releases ask in different ways: one object up to 0.5.16, a namespace for each topic later. The
+Releases ask for server settings in different ways: one object up to 0.5.16, a namespace for each topic later. The
 names are the same, so one flat object answers all of them. A name that is not here fails.
 """
 
@@ -12,7 +12,17 @@ from typing import Any
 from ....models.config import Config
 from ..base import TargetError
 
-__all__ = ["SETTINGS", "Settings", "attention_backends", "current_settings", "most_draft_tokens"]
+__all__ = ["ENVIRONMENT", "SETTINGS", "Settings", "attention_backends", "current_settings", "most_draft_tokens"]
+
+ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",  # the release must take its CPU paths on a machine with a GPU too
+    "SGLANG_NATIVE_MOVE_KV_CACHE": "1",  # move rows with torch, not with a kernel
+    "SGLANG_RUST_BUILD_MODE": "never",  # the tree core in Rust is the wheel's own or none
+    "SGLANG_SWA_EVICTION_INTERVAL": "1",  # windows are evicted when the tape says so
+    "SGLANG_SWA_EVICTION_INTERVAL_MULTIPLIER": "1000",  # the same setting up to 0.5.13; see EngineRelease.window_step
+    "SGLANG_OPT_CACHE_SWA_TRANSLATION": "1",  # the switch of the DeepSeek-V4 pool's cached loc (PR 25889)
+}
+"""Name -> value, set before anything of the release is imported."""
 
 
 class _Never:
