@@ -1,4 +1,4 @@
-"""The cause of a divergence in words: events by number and name, and the order of calls that reaches it.
+"""A tape in words, and the cause of its divergence: events by number and name, and the calls that lead to it.
 
 The code counts events from 0; reports count them from 1.
 """
@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...models.config import SWA
+from ...models.config import SWA, Config
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.allocator import events as ev
+from ..parts.allocator.ledger import Ledger
 
-__all__ = ["calling_order", "fact", "marks", "sentence"]
+__all__ = ["calling_order", "config_words", "fact", "marks", "sentence", "steps"]
 
 _NUMBER = re.compile(r"\{(\d+)\}")
 _KIND = re.compile(r"\[(\d+)\]")
@@ -158,3 +159,39 @@ def _use(tape: Tape, number: int) -> str:
         verb = "written" if isinstance(event, ev.WriteKv) else "read"
         return f"layer {event.layer} was {verb} at event {number + 1}"
     return f"its locs were translated at event {number + 1}"
+
+
+def config_words(config: Config) -> str:
+    """The cache in one line."""
+    parts = [
+        f"{config.pool} pool",
+        f"policy {config.policy}",
+        f"page size {config.page_size}",
+        f"{config.full_size} full and {config.swa_size} SWA slots",
+        f"layers {' '.join(config.layers)}",
+        f"window {config.window}",
+        config.dtype,
+    ]
+    if config.host_full_size:
+        parts.append(f"host {config.host_full_size} full and {config.host_swa_size} SWA slots, {config.write_policy}")
+    if config.need_sort:
+        parts.append("sorted free lists")
+    if "spec" in config.features:
+        parts.append(f"speculative {config.spec_version}, {config.spec_steps} steps of {config.spec_topk}")
+        parts.append(f"{config.spec_draft_tokens} tokens verified")
+    if config.bigram:
+        parts.append("keys are bigrams")
+    return ", ".join(parts)
+
+
+def steps(tape: Tape) -> list[str]:
+    """What each event does, without its name."""
+    if tape.config.level != "allocator":
+        return [event.say(None) for event in tape.events]
+    ledger = Ledger(tape.config)
+    words = []
+    events: Sequence[Any] = tape.events
+    for event in events:
+        words.append(event.say(ledger))
+        ledger.apply(event)
+    return words

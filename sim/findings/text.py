@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from ..core.divergence import LocRow
 from ..core.tape import Tape
 from ..tapes.scenarios import lookalike
-from .describe import config_words, steps
-from .explain import calling_order, fact, marks, sentence
+from .explain import calling_order, config_words, fact, marks, sentence, steps
 from .finding import Finding
 
 __all__ = ["columns", "render"]

@@ -18,9 +18,9 @@ from packaging.version import InvalidVersion
 
 from ...models.config import FEATURES, LEVELS
 from ..core.divergence import CLASSES
-from ..core.jsontext import JsonError, parse
 from ..core.schema import Schema
 from ..findings.files import KeepError, write
+from ..tapes.codec import JsonError, parse_json
 from ..tapes.scenarios import scenarios
 from ..tapes.schema import DIALECT
 from ..targets.registry import families
@@ -221,7 +221,7 @@ def load(path: Path) -> Matrix:
         KeepError: it is no matrix, or holds what no run of this version can have measured.
     """
     try:
-        values: Any = parse(path.read_text(encoding="utf-8"))
+        values: Any = parse_json(path.read_text(encoding="utf-8"))
         jsonschema.validate(values, matrix_schema())
     except OSError as error:
         raise KeepError(f"{path} cannot be read ({error.strerror or error})") from None

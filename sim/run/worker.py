@@ -24,8 +24,7 @@ from typing import Any, TextIO
 
 from ..core.choices import seeded
 from ..core.divergence import Divergence
-from ..core.tape import Tape
-from ..core.verdict import Verdict
+from ..core.tape import Tape, Verdict
 from ..parts.adapt import profile_of
 from ..parts.drive import play_tape
 from ..parts.events_file import read
