@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 
 import click
 
-from .text import MAX_SEED, events_option, say, warn
+from .text import FILE, FOLDER, MAX_SEED, check_seconds, events_option, say, time_limit, warn
 
 __all__ = ["audit"]
 
@@ -16,8 +15,6 @@ DEFAULT_SECONDS = 20.0
 
 EACH_SECONDS = 10.0
 """On the embedded target what is noticed at all is noticed within two."""
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -49,13 +46,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
 @click.option("--prefix", default="", metavar="PATH", help="Folder of the target's sources in the repository.")
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write everything that was found.")
-@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write everything as a page.")
-@click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write everything that was found.")
+@click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write everything as a page.")
+@click.option("--sarif", "sarif_file", type=FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
 @click.option(
     "--save",
     "folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     metavar="DIR",
     default="staleloc-tapes",
     show_default=True,
@@ -86,13 +83,8 @@ def audit(
     from ..audit.play.coverage import AuditBudget
     from ..audit.report.command import AuditOutputs, run
 
-    if rounds is not None and seconds is not None:
-        raise click.UsageError("--rounds and --seconds are two ways to say when to stop; give one")
-    for value, name in ((seconds, "--seconds"), (each, "--each")):
-        if value is not None and not math.isfinite(value):
-            raise click.BadParameter(f"{value} is no time", param_hint=f"'{name}'")
-    if rounds is None and seconds is None:
-        seconds = DEFAULT_SECONDS
+    seconds = time_limit(rounds, "--rounds", seconds, DEFAULT_SECONDS)
+    check_seconds(each, "--each")
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     outputs = AuditOutputs(json_file, sarif_file, html_file, folder, prefix)
     show = warn if sys.stderr.isatty() else lambda text: None

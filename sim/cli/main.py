@@ -8,7 +8,6 @@ commands that need them.
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from ..targets.base import ASKED
 from .audit import audit
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
-from .text import MAX_SEED, events_option, help_alone, say, warn
+from .text import FILE, FOLDER, MAX_SEED, events_option, help_alone, say, time_limit, warn
 
 __all__ = ["cli", "main"]
 
@@ -38,9 +37,6 @@ _FEATURES_HELP = (
     f"What the engine level has on top: some of {', '.join(ASKED)}, with commas: each tape "
     "has one or more of them. With + between them each tape has all: disagg+spec."
 )
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[str, ...], bool]:
@@ -84,14 +80,14 @@ def cli(ctx: click.Context) -> None:
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=_features, help=_FEATURES_HELP)
 @events_option
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
-    "--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the first divergence."
+    "--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the first divergence."
 )
 @click.option(
     "--save",
     "folder",
-    type=_FOLDER,
+    type=FOLDER,
     metavar="DIR",
     default="staleloc-tapes",
     show_default=True,
@@ -117,12 +113,7 @@ def fuzz(
     from ..targets.registry import scope_of
     from . import run as cli_run
 
-    if tapes is not None and seconds is not None:
-        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
-    if seconds is not None and not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
-    if tapes is None and seconds is None:
-        seconds = DEFAULT_SECONDS
+    seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
     origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
@@ -136,8 +127,8 @@ def fuzz(
 @click.option(
     "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
 )
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
-@click.option("--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the divergence.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
+@click.option("--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the divergence.")
 def replay(
     tape: str,
     target: str | None,

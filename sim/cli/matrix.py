@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from pathlib import Path
 
 import click
 
 from ..matrix.measurements import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
-from .text import say, warn
+from .text import FILE, say, time_limit, warn
 
 __all__ = ["matrix"]
 
 _MAX_SEEDS = 1000
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
@@ -75,14 +72,14 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
 @click.option(
     "--json",
     "json_file",
-    type=_FILE,
+    type=FILE,
     metavar="FILE",
     help="Save the measurements; a later run continues from this file.  [default: nothing is saved]",
 )
-@click.option("--html", type=_FILE, metavar="FILE", help="Write the table as a page.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write the table as a page.")
 @click.option(
     "--markdown",
-    type=_FILE,
+    type=FILE,
     multiple=True,
     metavar="FILE",
     help="Write the table as a Markdown page, or into a file that has marks for it.",
@@ -109,10 +106,7 @@ def matrix(
     from ..matrix import command
     from ..matrix.measurements import HuntBudget
 
-    if tapes is not None and seconds is not None:
-        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
-    if seconds is not None and not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
+    seconds = time_limit(tapes, "--tapes", seconds, None)
     if show and json_file is None:
         raise click.UsageError("--show shows what is in a file; give it with --json")
     budget = None if tapes is None and seconds is None else HuntBudget(tapes, seconds)

@@ -11,7 +11,7 @@ import click
 
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
-from ..findings.files import check_file, check_folder, save, write
+from ..findings.files import check_outputs, save, write
 from ..findings.finding import Finding, Origin
 from ..findings.summary import Summary
 from ..findings.text import render
@@ -37,11 +37,7 @@ class Outputs:
 
     def check(self) -> None:
         """Raise KeepError unless all can be written."""
-        for path in (self.json, self.repro):
-            if path is not None:
-                check_file(path)
-        if self.folder is not None:
-            check_folder(self.folder)
+        check_outputs(self.json, self.repro, folder=self.folder)
 
     def write(self, summary: Summary) -> None:
         """Write the summary, and the script of the first finding."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion
 
-from ..findings.files import KeepError, check_apart, check_file, write
+from ..findings.files import KeepError, check_outputs, write
 from ..findings.finding import our_version
 from ..run.progress import progress
 from ..tapes.scenarios import scenarios
@@ -50,13 +50,6 @@ class MatrixOutputs:
     html: Path | None
     markdown: tuple[Path, ...] = ()
 
-    def check(self) -> None:
-        """Raise KeepError unless all files can be written."""
-        check_apart(self.json, self.html, *self.markdown)
-        for path in (self.json, self.html, *self.markdown):
-            if path is not None:
-                check_file(path)
-
     def keep(self) -> Callable[[Matrix], None]:
         """Return a function that saves a matrix."""
         path = self.json
@@ -70,7 +63,7 @@ def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
         KeepError: a file cannot be written or continued, or another run holds it.
         TargetError: nothing can be measured on any target.
     """
-    outputs.check()
+    check_outputs(outputs.json, outputs.html, *outputs.markdown)
     for path in outputs.markdown:
         pages.check_markdown(path)
     with file.locked(outputs.json) if outputs.json is not None and asked.measure else nullcontext():

@@ -22,7 +22,7 @@ from ..core.schema import Schema
 from ..findings.files import KeepError, write
 from ..tapes.codec import JsonError, parse_json
 from ..tapes.scenarios import scenarios
-from ..tapes.schema import DIALECT
+from ..tapes.schema import DIALECT, closed
 from ..targets.registry import families
 from ..targets.scope import Scope
 from .measurements import MAX_SECONDS, MAX_TAPES, VERDICTS, Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
@@ -39,10 +39,6 @@ _LOCK_SECONDS = 0.2
 _NAME: Schema = {"type": "string", "minLength": 1}
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TAPES}
 _SECONDS: Schema = {"type": "number", "minimum": 0, "maximum": 2 * MAX_SECONDS}
-
-
-def _closed(properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _named(values: Schema, description: str) -> Schema:
@@ -62,9 +58,9 @@ def matrix_schema() -> Schema:
     """Return the schema of a matrix file."""
     begins = "|".join(it.begins for it in reversed(families()))
     target: Schema = {"type": "string", "pattern": f"^({begins})"}
-    sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
-    other = _closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
-    hunt = _closed({
+    sighting = closed({"tape": _COUNT, "seconds": _SECONDS})
+    other = closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
+    hunt = closed({
         "target": target,
         "level": {"enum": list(LEVELS)},
         "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
@@ -77,18 +73,18 @@ def matrix_schema() -> Schema:
         "others": _list(other, "What looks like no scenario, one a kind."),
         "note": {"description": "Why it ended before its time.", "type": ["string", "null"]},
     })  # fmt: skip
-    replayed = _closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
+    replayed = closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
     nothing = {"type": "null"}
     budget = [
-        _closed({"tapes": {**_COUNT, "minimum": 1}, "seconds": nothing}),
-        _closed({"tapes": nothing, "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS}}),
+        closed({"tapes": {**_COUNT, "minimum": 1}, "seconds": nothing}),
+        closed({"tapes": nothing, "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS}}),
     ]
     return {
         "$schema": DIALECT,
         "$id": f"urn:staleloc:matrix:{VERSION}",
         "title": "staleloc matrix",
         "description": "Which release shows which incident: by its tape, and by blind fuzzing.",
-        **_closed(
+        **closed(
             {
                 "format": {"const": FORMAT},
                 "version": {"const": VERSION},

@@ -12,16 +12,21 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from ..core.tape import Tape
 from ..tapes.scenarios import Said, Scenario
 from ..targets.registry import short_name
 from ..targets.scope import Scope
-from .hunt import scope_of
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 
 __all__ = [
     "Disagreement", "alarms", "claim", "disagreement", "diverging", "hunted", "is_known", "news", "of_scope",
-    "order", "places", "release_number", "scopes", "seeds_of", "seen_there",
+    "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
 ]  # fmt: skip
+
+
+def scope_of(tape: Tape) -> Scope:
+    """Return the scope in which a campaign can draw such a tape."""
+    return Scope(tape.config.level, tape.config.features)
 
 
 def scopes(known: Sequence[Scenario]) -> list[Scope]:

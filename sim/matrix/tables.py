@@ -11,9 +11,8 @@ from statistics import median_high
 
 from ..tapes.scenarios import Said, Scenario
 from ..targets.registry import short_name
-from .hunt import scope_of
 from .measurements import HuntKey, Matrix, Replayed, Sighting
-from .record import Disagreement, disagreement, hunted, is_known, news, places, scopes, seen_there
+from .record import Disagreement, disagreement, hunted, is_known, news, places, scope_of, scopes, seen_there
 
 __all__ = [
     "LEGEND", "TAPE_NUMBERS", "UNREPORTED", "UNTOLD", "Cell", "cell_of", "empty", "footnotes", "head",

@@ -25,8 +25,7 @@ from ..tapes.scenarios import plain
 from ..targets.base import Profile, TargetError
 from ..targets.registry import prepare
 from ..targets.scope import Scope
-from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
-from .protocol import divergence_from_json, divergence_to_json
+from .process import WorkerDied, WorkerHung, WorkerProcess, divergence_from_json, divergence_to_json, kill_workers
 
 __all__ = ["Budget", "Campaign", "Found", "Results"]
 

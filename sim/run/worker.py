@@ -35,7 +35,7 @@ from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
 from ..targets.scope import Scope
-from .protocol import divergence_to_json, profile_to_json, worker_streams
+from .process import divergence_to_json, profile_to_json, worker_streams
 
 __all__ = ["main", "place"]
 

@@ -13,7 +13,9 @@ from ..core.divergence import CLASSES
 from ..core.schema import MAX_ITEMS, NAME, Schema, config_schema, schema_of, value_schema
 from ..parts.alphabet import ALPHABET
 
-__all__ = ["DIALECT", "FORMAT", "MAX_EVENTS", "VERSION", "dumps", "event_schemas", "summary_schema", "tape_schema"]
+__all__ = [
+    "DIALECT", "FORMAT", "MAX_EVENTS", "VERSION", "closed", "dumps", "event_schemas", "summary_schema", "tape_schema",
+]  # fmt: skip
 
 FORMAT = "staleloc-tape"
 VERSION = 1
@@ -80,14 +82,15 @@ def _count(description: str) -> Schema:
     return {"description": description, "type": "integer", "minimum": 0}
 
 
-def _closed(properties: Schema) -> Schema:
+def closed(properties: Schema) -> Schema:
+    """The schema of an object with these properties and no others."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 @cache
 def summary_schema() -> Schema:
     """The schema of the files of ``--json FILE``. It contains the tape's schema, so one file is enough to validate."""
-    divergence = _closed({
+    divergence = closed({
         "class": {"description": "What kind of fault it is.", "enum": list(CLASSES)},
         "check": {"description": "Name of the check that saw it.", "type": "string", "minLength": 1},
         "event": _count("The event of the minimal tape after which it shows, counted from 1; 0: before the first."),
@@ -95,7 +98,7 @@ def summary_schema() -> Schema:
         "sentence": {"description": "What differs, in one sentence.", "type": "string", "minLength": 1},
         "tape": {"description": "The minimal tape.", "$ref": f"urn:staleloc:tape:{VERSION}"},
     })  # fmt: skip
-    summary = _closed({
+    summary = closed({
         "target": {"description": "The target's name, such as builtin:memo.", "type": "string", "minLength": 1},
         "release": {"description": "The engine's release; null if it has none.", "type": ["string", "null"]},
         "seed": {"description": "Seed of the campaign; null if nothing was drawn.", "type": ["integer", "null"]},

@@ -11,8 +11,7 @@ from typing import Any
 
 from ...parts.events_file import handed_on, read
 from ...parts.hooks import DeclaredError, loaded
-from ...run.process import ChildProcess, WorkerDied, WorkerHung
-from ...run.protocol import worker_streams
+from ...run.process import ChildProcess, WorkerDied, WorkerHung, worker_streams
 from ...targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs", "serve_job"]

@@ -21,7 +21,7 @@ from ...core.tape import Tape
 from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
 from ...parts.hooks import DeclaredError, said
-from ...run.protocol import divergence_to_json, end_with_parent
+from ...run.process import divergence_to_json, end_with_parent
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse

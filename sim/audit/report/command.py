@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...findings.files import check_apart, check_file, check_folder, save, write
+from ...findings.files import check_outputs, save, write
 from ...findings.finding import Finding, Origin
 from ...findings.text import render
 from ...parts.adapt import profile_of
@@ -100,14 +100,6 @@ class AuditOutputs:
     folder: Path
     prefix: str = ""
 
-    def check(self) -> None:
-        """Raise KeepError unless all can be written."""
-        check_apart(self.json, self.sarif, self.html)
-        for path in (self.json, self.sarif, self.html):
-            if path is not None:
-                check_file(path)
-        check_folder(self.folder)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -139,7 +131,7 @@ def run(
         TargetError: the target cannot be fetched or played.
         KeepError: a file cannot be written.
     """
-    outputs.check()
+    check_outputs(outputs.json, outputs.sarif, outputs.html, folder=outputs.folder)
     spec = parse(target)
     tree = spec.family.sources(spec)
     show("reading the source")

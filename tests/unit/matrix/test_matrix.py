@@ -9,9 +9,9 @@ import pytest
 
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.matrix import pages
-from staleloc.sim.matrix.hunt import looks_like, scope_of
+from staleloc.sim.matrix.measure import looks_like
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from staleloc.sim.matrix.record import alarms, claim, disagreement, order, seen_there
+from staleloc.sim.matrix.record import alarms, claim, disagreement, order, scope_of, seen_there
 from staleloc.sim.matrix.tables import Cell, cell_of, quiet_rows, quiet_total, short
 from staleloc.sim.tapes.scenarios import Said, Scenario, scenarios
 from staleloc.sim.targets.scope import Scope
