@@ -169,7 +169,7 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, 
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if text is None:
-        return {"outcome": _lost(change), "why": "it does not come back", "seconds": limit}
+        return {"outcome": _lost(change), "why": "it does not return", "seconds": limit}
     account: dict[str, Any] = json.loads(text) if text else {"outcome": _lost(change), "why": "its process ended"}
     if "error" in account:
         raise DeclaredError(account["error"])

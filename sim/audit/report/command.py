@@ -140,15 +140,15 @@ def run(
     if spec.root is not None and found.unread:  # all files of the embedded target are loaded
         raise TargetError(f"{target}: {found.unread[0].path}: {found.unread[0].reason}")
     if not found.sites:
-        raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
+        raise TargetError(f"{target}: no use of the mapping in {found.files} files")
     sources = {path: module.source for path, module in reading.program.modules.items()}
     changes = changes_of(reading, found, only)
     lost = unmatched(reading, only)
     if lost is not None:
-        raise TargetError(f"no function that was read closely matches {lost!r}; patterns are for PATH:FUNCTION")
+        raise TargetError(f"no function with code on the mapping matches {lost!r}; a pattern is PATH:FUNCTION")
     show("playing tapes")
     coverage = measure_coverage(target, found, changes, sources, budget)
-    show(f"taking away {len(changes)} guards, one at a time")
+    show(f"removing {len(changes)} guards, one at a time")
     reasons = reasons_for(target)
     guards = tried(changes, prove(target, changes, sources, coverage, budget, reasons.unnoticeable), reasons)
     rows = rows_of(found, {path: it.module for path, it in sources.items()}, coverage, guards)
