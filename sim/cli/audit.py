@@ -20,11 +20,15 @@ EACH_SECONDS = 10.0
 @click.command()
 @click.option("--target", default="builtin", show_default=True, help="What to audit; see: staleloc targets list.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of tapes at every level instead of a time.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    help="Stop after this many rounds of tapes at every level, instead of a time.",
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help=f"How long tapes are played.  [default: {DEFAULT_SECONDS:.0f}]",
+    help=f"Time to play tapes.  [default: {DEFAULT_SECONDS:.0f}]",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option(
@@ -38,16 +42,16 @@ EACH_SECONDS = 10.0
     type=click.FloatRange(min=0, min_open=True),
     default=EACH_SECONDS,
     show_default=True,
-    help="Seconds of processor time for the tapes without one guard.",
+    help="Processor time for the tapes with one guard removed, in seconds.",
 )
 @events_option
 @click.option(
-    "--strict", is_flag=True, help="Exit code 1 for unproven sites, unnoticed guards and unexplained divergences, too."
+    "--strict", is_flag=True, help="Exit code 1 also for unproven sites, unnoticed guards and unexplained divergences."
 )
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
 @click.option("--prefix", default="", metavar="PATH", help="Folder of the target's sources in the repository.")
-@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write everything that was found.")
-@click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write everything as a page.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the whole result.")
+@click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write the whole result as a page.")
 @click.option("--sarif", "sarif_file", type=FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
 @click.option(
     "--save",
@@ -56,7 +60,7 @@ EACH_SECONDS = 10.0
     metavar="DIR",
     default="staleloc-tapes",
     show_default=True,
-    help="Where minimal tapes go; made when something is found.",
+    help="Folder for minimal tapes; created with the first finding.",
 )
 def audit(
     target: str,

@@ -1,9 +1,9 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
 ``audit``.
 
-Exit codes: 0 nothing found, 1 divergence found, 2 usage, target could not be loaded, tape does not fit the target,
-or interrupted with nothing found yet. An error is one line on standard error. Heavy modules are imported by the
-commands that need them.
+Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
+fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
+the commands that need them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LEVEL_HELP = (
 )
 
 _FEATURES_HELP = (
-    f"What the engine level has on top: some of {', '.join(ASKED)}, with commas: each tape "
-    "has one or more of them. With + between them each tape has all: disagg+spec."
+    f"Features at the engine level, of {', '.join(ASKED)}. With commas, each tape has one or more of "
+    "them; with +, as in disagg+spec, each tape has all."
 )
 
 
@@ -59,8 +59,8 @@ def cli(ctx: click.Context) -> None:
 
     Plays random event tapes on a target and on a reference model, and reports the first difference. A target is
     builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found,
-    1 divergence found, 2 usage, target could not be loaded, tape does not fit the target, or interrupted with
-    nothing found yet.
+    1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not fit the target,
+    or interrupted before a finding.
     """
     help_alone(ctx)
 
@@ -91,7 +91,7 @@ def cli(ctx: click.Context) -> None:
     metavar="DIR",
     default="staleloc-tapes",
     show_default=True,
-    help="Where minimal tapes go; made when something is found.",
+    help="Folder for minimal tapes; created with the first finding.",
 )
 def fuzz(
     target: str,
@@ -107,7 +107,7 @@ def fuzz(
     repro_file: Path | None,
     folder: Path,
 ) -> int:
-    """Play random tapes on a target and shrink what diverges."""
+    """Play random tapes on a target, and shrink those that diverge."""
     from ..findings.finding import Origin
     from ..run.campaign import Budget
     from ..targets.registry import scope_of

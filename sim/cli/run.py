@@ -49,11 +49,11 @@ class Outputs:
     @staticmethod
     def _repro(path: Path, findings: Sequence[Finding]) -> str:
         if not findings:
-            return f"{path} was not written: there is no divergence to show"
+            return f"{path} was not written: no divergence was found"
         from ..findings.script.script import script
 
         write(path, script(findings[0]))
-        return f"wrote {path}: shows the first divergence without staleloc"
+        return f"wrote {path}, which shows the first divergence without staleloc"
 
 
 def _check_declared(scope: Scope) -> None:
@@ -124,7 +124,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
         if played.skipped:
-            say(f"{played.skipped // times} of the events up to there did not apply and were skipped")
+            say(f"{played.skipped // times} of the events up to the divergence did not apply and were skipped")
     else:
         defect = f" with mutant {mutant}" if mutant else ""
         say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}{_applied(played, times)}")

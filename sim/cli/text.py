@@ -26,13 +26,13 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 def check_seconds(seconds: float | None, option: str) -> None:
     """Raise BadParameter for a number that is no time."""
     if seconds is not None and not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no time", param_hint=f"'{option}'")
+        raise click.BadParameter(f"{seconds} is not a time", param_hint=f"'{option}'")
 
 
 def time_limit(counted: int | None, option: str, seconds: float | None, default: float | None) -> float | None:
     """The seconds to play: those given, or the default if nothing is counted. Raise UsageError for both."""
     if counted is not None and seconds is not None:
-        raise click.UsageError(f"{option} and --seconds are two ways to say when to stop; give one")
+        raise click.UsageError(f"{option} and --seconds exclude each other; give one")
     check_seconds(seconds, "--seconds")
     return default if counted is None and seconds is None else seconds
 
@@ -59,7 +59,7 @@ def events_option(command: F) -> F:
 
         declaring.load(value)
 
-    told = "A Python file that declares events of your own; it is run (see docs/EVENTS.md)."
+    told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
     return click.option("--events", metavar="FILE", expose_value=False, callback=load, help=told)(command)
 
 

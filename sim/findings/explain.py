@@ -21,16 +21,16 @@ _NUMBER = re.compile(r"\{(\d+)\}")
 _KIND = re.compile(r"\[(\d+)\]")
 
 _BY_CLASS = {
-    "alias": "[{n}] handed out at event {{{n}}} what was not free",
-    "double-free": "[{n}] at event {{{n}}} released what was free already",
-    "use-after-free": "[{n}] at event {{{n}}} released what still has an owner",
+    "alias": "[{n}] allocated a slot at event {{{n}}} that was not free",
+    "double-free": "[{n}] released a slot at event {{{n}}} that was already free",
+    "use-after-free": "[{n}] released a slot at event {{{n}}} that still has an owner",
     "leak": "after [{n}] at event {{{n}}}, free and live slots no longer add up to the pool",
     "out-of-bounds": "[{n}] at event {{{n}}} left the pool's range",
     "misaligned": "[{n}] at event {{{n}}} broke the order of slots in a page",
     "stale-translation": "[{n}] at event {{{n}}} was answered with the translation of other locs",
-    "wrong-mapping": "[{n}] at event {{{n}}} left it so",
-    "wrong-content": "[{n}] at event {{{n}}} brought another row than the one that was written last",
-    "crash": "[{n}] at event {{{n}}} keeps every contract of the API, and the target failed",
+    "wrong-mapping": "[{n}] at event {{{n}}} left this entry",
+    "wrong-content": "[{n}] at event {{{n}}} returned another row than the one written last",
+    "crash": "[{n}] at event {{{n}}} keeps every contract of the API, but the target failed",
 }
 """Class -> its sentence, for checks that give none."""
 
@@ -82,7 +82,7 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
         return None
     uses = list(_uses(tape, begin, divergence.event))
     change = divergence.rows[0].stale_at if divergence.rows else None
-    if change is None:  # the answer was never right; still, what moved the mapping inside the forward matters
+    if change is None:  # the translation was never right; still, what moved the mapping inside the forward matters
         change = _last_change(tape, begin, divergence.event)
     last = _use(tape, divergence.event)
     if change is not None and change > begin:
@@ -93,16 +93,16 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
                 f"the forward of event {begin + 1} starts at layer 0; {_use(tape, before[0])} before the mapping "
                 f"changed at event {change + 1} ({tape.events[change].kind}), {last} after it. The engine gets here "
                 "when the mapping changes between two layers of one forward. A forward that starts at layer 0 after "
-                f"the change translates anew and is not affected{later}."
+                f"the change translates again and is not affected{later}."
             )
         return (
-            f"the forward of event {begin + 1} starts at layer 0 and asked nothing before the mapping changed at event "
-            f"{change + 1} ({tape.events[change].kind}); {last} is its first question. The answer is older than the "
-            "forward, so where a forward starts does not matter."
+            f"the forward of event {begin + 1} starts at layer 0 and requested no translation before the mapping "
+            f"changed at event {change + 1} ({tape.events[change].kind}); {last}, which is its first use. The "
+            "translation is older than the forward, so the start layer of the forward does not matter."
         )
     first = uses[0] if uses else divergence.event
     return (
-        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer "
+        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with a translation "
         f"{_older(tape, begin)}. {_unrefreshed(tape, begin, divergence.event)}"
     )
 
@@ -121,15 +121,15 @@ def _unrefreshed(tape: Tape, begin: int, event: int) -> str:
     """The reason why the start layer did not refresh the translation."""
     if tape.config.layers[0] != SWA:
         return (
-            "Layer 0 is a full-attention layer and translates nothing, so an answer that is refreshed at the start "
-            "layer only is never refreshed; a forward whose start layer is an SWA layer is not affected."
+            "Layer 0 is a full-attention layer and translates nothing, so a translation that is refreshed only at the "
+            "start layer is never refreshed; a forward whose start layer is an SWA layer is not affected."
         )
     if not any(isinstance(it, ev.WriteKv) for it in tape.events[begin : event + 1]):
         return (
-            "It was asked before layer 0 was written, which makes the answer anew; where layer 0 comes first, "
+            "The translation was requested before layer 0 was written, which refreshes it; where layer 0 comes first, "
             "the engine is not affected."
         )
-    return "Its start layer is an SWA layer and did not make the answer anew, so every forward is affected."
+    return "Its start layer is an SWA layer and did not refresh the translation, so every forward is affected."
 
 
 def _open_forward(tape: Tape, event: int) -> int | None:

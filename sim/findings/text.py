@@ -19,8 +19,8 @@ __all__ = ["columns", "render"]
 WIDTH = 118
 
 UNSTEADY = (
-    "Not steady: played again in a new process, the same tape had another outcome. The target's answers depend on "
-    "memory addresses or on what its process did before, as those of a cache keyed by address do."
+    "Not reproducible: in a new process the same tape had another outcome. The target's translations depend on memory "
+    "addresses or on earlier work of its process, as those of a cache keyed by address do."
 )
 
 _HEADINGS = ("loc", "expected SWA", "actual SWA", "became stale at event", "last correct use")

@@ -80,7 +80,7 @@ def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
 def _begun(asked: Asked, path: Path | None) -> Matrix:
     """Return the matrix of the file, or an empty one."""
     if path is not None and not path.exists() and not asked.measure:
-        raise KeepError(f"{path} is not there, and --show measures nothing")
+        raise KeepError(f"{path} does not exist, and --show measures nothing")
     if path is None or not path.exists():
         budget = asked.budget or HuntBudget(seconds=SECONDS)
         return Matrix(asked.seeds or SEEDS, budget, os.cpu_count() or 1, our_version())
@@ -118,4 +118,4 @@ def _check_versions(targets: Sequence[str]) -> None:
             release_number(target)
         except InvalidVersion:
             example = released().releases[-1]
-            raise TargetError(f"{target}: that is no version; name a release such as {example}") from None
+            raise TargetError(f"{target}: not a version; name a release such as {example}") from None

@@ -63,15 +63,15 @@ def matrix_schema() -> Schema:
     hunt = closed({
         "target": target,
         "level": {"enum": list(LEVELS)},
-        "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
+        "features": _set({"enum": list(FEATURES)}, "Features of the level."),
         "seed": _COUNT,
         "wanted": _set(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
-        "drawn": {"description": "Digest of the first tapes, and of the words of what is wanted.", **_NAME},
+        "drawn": {"description": "Digest of the first tapes and of the messages of the wanted scenarios.", **_NAME},
         "tapes": {"description": "Tapes played.", **_COUNT},
-        "seconds": {"description": "Of processor time, playing them.", **_SECONDS},
+        "seconds": {"description": "Processor time of play.", **_SECONDS},
         "found": _named(sighting, "Scenario -> the first tape that looks like it."),
-        "others": _list(other, "What looks like no scenario, one a kind."),
-        "note": {"description": "Why it ended before its time.", "type": ["string", "null"]},
+        "others": _list(other, "Divergences that match no scenario, one for each kind."),
+        "note": {"description": "Why it ended early.", "type": ["string", "null"]},
     })  # fmt: skip
     replayed = closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
     nothing = {"type": "null"}
@@ -83,7 +83,7 @@ def matrix_schema() -> Schema:
         "$schema": DIALECT,
         "$id": f"urn:staleloc:matrix:{VERSION}",
         "title": "staleloc matrix",
-        "description": "Which release shows which incident: by its tape, and by blind fuzzing.",
+        "description": "Which release has which incident, shown by its tape and by blind fuzzing.",
         **closed(
             {
                 "format": {"const": FORMAT},
@@ -94,8 +94,8 @@ def matrix_schema() -> Schema:
                 "budget": {"description": "Of each hunt: tapes, or seconds.", "anyOf": budget},
                 "releases": _set(target, "Targets, oldest release first."),
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
-                "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
-                "hunts": _list(hunt, "One a target, level, features and seed."),
+                "replays": _named(_named(replayed, "Scenario -> result of its tape."), "Target -> replays."),
+                "hunts": _list(hunt, "One for each target, level, features and seed."),
             }
         ),
     }
@@ -126,7 +126,7 @@ def _flaws(matrix: Matrix, known: Collection[str]) -> Iterator[str]:
 def _of_releases(matrix: Matrix) -> Iterator[str]:
     try:
         if matrix.releases != sorted(set(matrix.releases), key=order):
-            yield "releases are not in their order, or twice there"
+            yield "releases are not in order, or occur twice"
     except InvalidVersion as error:
         yield str(error)
     for target in sorted(set(matrix.releases) ^ set(matrix.replays)):
@@ -135,12 +135,12 @@ def _of_releases(matrix: Matrix) -> Iterator[str]:
 
 def _of_hunt(matrix: Matrix, key: HuntKey, hunt: Hunt, known: Collection[str]) -> Iterator[str]:
     if key.target not in matrix.releases:
-        yield "it is of no release of the file"
+        yield "its release is not in the file"
     if key.seed not in matrix.seeds:
-        yield "it is of no seed of the file"
+        yield "its seed is not in the file"
     yield from (_unknown(name) for name in [*hunt.wanted, *hunt.found] if name not in known)
     seen = [it.tape for it in hunt.found.values()] + [it.tape for it in hunt.others]
-    yield from (f"tape {tape} was found among {hunt.tapes}" for tape in seen if tape >= hunt.tapes)
+    yield from (f"tape {tape} was found, of {hunt.tapes} tapes" for tape in seen if tape >= hunt.tapes)
     yield from (
         f"found after {it.seconds} s of {hunt.seconds}" for it in hunt.found.values() if it.seconds > hunt.seconds
     )
@@ -148,7 +148,7 @@ def _of_hunt(matrix: Matrix, key: HuntKey, hunt: Hunt, known: Collection[str]) -
         yield f"{hunt.tapes} tapes were played of {matrix.budget}"
     found_all = hunt.wanted and all(name in hunt.found for name in hunt.wanted)
     if hunt.note is None and not found_all and not _is_spent(matrix.budget, hunt):
-        yield f"it ended after {hunt.tapes} tapes and {hunt.seconds} s, found not all, and does not say why"
+        yield f"it ended after {hunt.tapes} tapes and {hunt.seconds} s, did not find all, and gives no reason"
 
 
 def _is_spent(budget: HuntBudget, hunt: Hunt) -> bool:
@@ -223,18 +223,18 @@ def load(path: Path) -> Matrix:
         raise KeepError(f"{path} cannot be read ({error.strerror or error})") from None
     except jsonschema.ValidationError as error:
         raise KeepError(
-            f"{path} is no matrix: at {error.json_path}: {error.message[:100]}; give another path"
+            f"{path} is not a matrix: at {error.json_path}: {error.message[:100]}; give another path"
         ) from None
     except JsonError as error:
-        raise KeepError(f"{path} is no matrix: {error}; or give another path") from None
+        raise KeepError(f"{path} is not a matrix: {error}; or give another path") from None
     except (ValueError, RecursionError):
-        raise KeepError(f"{path} is no matrix; give another path") from None
+        raise KeepError(f"{path} is not a matrix; give another path") from None
     matrix = from_json(values)
     wrong = flaw(matrix, {scenario.name for scenario in scenarios()})
     if wrong is None and len(matrix.hunts) < len(values["hunts"]):
-        wrong = "a hunt is there twice"
+        wrong = "a hunt occurs twice"
     if wrong is not None:
-        raise KeepError(f"{path} is no matrix that this version can have measured: {wrong}; give another path")
+        raise KeepError(f"{path} is not a matrix that this version can have measured: {wrong}; give another path")
     return matrix
 
 

@@ -188,7 +188,7 @@ def _replay(player: Player, scenario: Scenario) -> Replayed:
         return Replayed("unplayable", str(error))
     if divergence is None:
         nothing = player.events == player.skipped
-        return Replayed("unplayable", "none of its events applies there") if nothing else Replayed("silent")
+        return Replayed("unplayable", "none of its events applies") if nothing else Replayed("silent")
     verdict = "diverges" if divergence.kind == scenario.kind else "other"
     return Replayed(verdict, f"{divergence.kind}: {divergence.what}")
 

@@ -125,7 +125,7 @@ def _our_fault(error: Exception) -> str:
     where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
     text = " ".join(str(error).split())[:200]
     what = f"{type(error).__name__}: {text} ({where})" if text else f"{type(error).__name__} ({where})"
-    return f"staleloc could not go on: {what}; nothing was found out about the target. Please report it"
+    return f"internal error of staleloc: {what}; the target was not tested. Please report it"
 
 
 def main() -> None:

@@ -247,7 +247,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     values: dict[str, object] = {}
     for name, value in pairs:
         if name in values:
-            raise JsonError(f"the name {short(name)} stands twice in one object; remove one")
+            raise JsonError(f"the name {short(name)} occurs twice in one object; remove one")
         values[name] = value
     return values
 

@@ -92,7 +92,7 @@ def _header(finding: Finding, target: ScriptTarget) -> str:
     origin, divergence = finding.origin, finding.divergence
     defect = f" with mutant {origin.mutant}" if origin.mutant else ""
     said = dict.fromkeys((fact(divergence), sentence(divergence, finding.tape)))
-    waits = f"A step may take {HANG_SECONDS:g} seconds, or as many as the environment variable HANG_SECONDS says.\n"
+    waits = f"A step may take {HANG_SECONDS:g} seconds, or the number in the environment variable HANG_SECONDS.\n"
     text = (
         f"{divergence.kind} in {origin.target}{defect}, {finding.tape.config.pool} pool\n\n"
         + "".join(f"{_wrap(_NODE.sub('a node', line))}\n" for line in said)

@@ -277,7 +277,7 @@ def test_an_exception_of_our_own_is_no_divergence(hostile: Spoil) -> None:
     with Player("builtin") as player, pytest.raises(TargetError) as raised:
         player.play(TAPE)
     message = str(raised.value)
-    assert message.startswith("staleloc could not go on: TypeError: ")
+    assert message.startswith("internal error of staleloc: TypeError: ")
     assert "(allocation.py, line " in message
     assert "nothing was found out about the target" in message
 
