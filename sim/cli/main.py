@@ -161,7 +161,7 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends a run gets its results so far
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an ended run prints its results so far
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail

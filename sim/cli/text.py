@@ -38,7 +38,7 @@ def time_limit(counted: int | None, option: str, seconds: float | None, default:
 
 
 def say(text: str, newline: bool = True) -> None:
-    """Print to standard output. If nobody reads it any more, the command goes on in silence."""
+    """Print to standard output. If the reader is gone, the command continues without output."""
     try:
         click.echo(text, nl=newline)
         sys.stdout.flush()

@@ -188,7 +188,7 @@ class _Shrinker:
         """Requests are numbered in the order in which they appear, if that shows the same."""
         candidate = replace(self.tape, events=renumbered(self.tape.events))
         if repair(candidate.config, candidate.events, self.profile) != candidate.events:
-            return  # an event of somebody's file may name requests by other names, and mean others now
+            return  # a declared event may name requests in other fields, and now mean other requests
         divergence = self.judge(candidate)
         if divergence is not None and _identity(divergence, candidate) == self.wanted:
             self.best = candidate, divergence
