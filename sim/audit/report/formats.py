@@ -113,7 +113,7 @@ def _outcome(tried: Tried) -> str:
     if tried.is_stale:
         return "killed, although listed as equivalent: the entry is stale"
     if tried.stands == "unnoticed":
-        return f"survived {proof.tapes} tapes{f' ({reason.why})' if reason else ''}"
+        return f"survived {_counted(proof.tapes)}{f' ({reason.why})' if reason else ''}"
     if proof.outcome in ("not made", "failed") or (tried.stands == "untried" and tried.change.kind == "invalidation"):
         return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}"
     if tried.change.kind != "invalidation":
@@ -122,8 +122,12 @@ def _outcome(tried: Tried) -> str:
         return f"{tried.stands}: {reason.why}"
     kind = proof.divergence.kind if proof.divergence else proof.why
     if proof.outcome == "otherwise":
-        return f"killed by {kind}, and by no stale translation in {proof.tapes} tapes"
-    return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
+        return f"killed by {kind}, and by no stale translation in {_counted(proof.tapes)}"
+    return f"killed after {_counted(proof.tapes)} by {killed_by(proof)}: {kind}"
+
+
+def _counted(tapes: int) -> str:
+    return f"{tapes} tape{'s' * (tapes != 1)}"
 
 
 def _others(audit: Audit) -> list[str]:
