@@ -241,7 +241,7 @@ def test_a_mutant_is_looked_for_at_its_level(run: Run) -> None:
 
 def test_targets_and_mutants_are_listed(run: Run) -> None:
     assert "builtin:first_layer" in run("targets", "list").stdout
-    assert "takes a translation made up front" in run("targets", "show", "builtin").stdout
+    assert "accepts a translation made in advance" in run("targets", "show", "builtin").stdout
     assert re.search(rf"^{MUTANT} +builtin +\w", run("mutants", "list").stdout, re.MULTILINE)
 
 
@@ -313,7 +313,7 @@ def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: S
     ("words", "message"),
     [
         (["--tapes", "9", "--seconds", "9"], "--tapes and --seconds exclude each other; give one"),
-        (["--show"], "--show shows what is in a file; give it with --json"),
+        (["--show"], "--show needs a file; give it with --json"),
         (["--targets", "0.5.12,builtin"], "'builtin' is not a release of SGLang; use for example 0.5.12"),
         (["--seeds", "4-x"], "'4-x' is not a list of seeds; use for example 0-4 or 0,3"),
         (["--seeds", "0,3-1"], "'0,3-1' is not a list of seeds; use for example 0-4 or 0,3"),

@@ -279,7 +279,7 @@ def test_an_exception_of_our_own_is_no_divergence(hostile: Spoil) -> None:
     message = str(raised.value)
     assert message.startswith("internal error of staleloc: TypeError: ")
     assert "(allocation.py, line " in message
-    assert "nothing was found out about the target" in message
+    assert "the target was not tested" in message
 
 
 def test_a_large_tape_may_take_longer(hostile: Spoil) -> None:
