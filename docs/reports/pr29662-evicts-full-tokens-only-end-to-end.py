@@ -66,7 +66,7 @@ queue = Queue(
 sampling = SimpleNamespace(custom_params=None, max_new_tokens=1, ignore_eos=True, stop_strs=(), stop_regex_strs=())
 request = Req("r", "", array("q", [1] * PROMPT), sampling)
 free = f"free: {allocator.full_available_size()} full, {allocator.swa_available_size()} SWA"
-kept = f"the tree can give up {tree.full_evictable_size()} and {tree.swa_evictable_size()}"
+kept = f"the tree can evict {tree.full_evictable_size()} and {tree.swa_evictable_size()}"
 print(
     f"{free}; {kept}; budget: {queue._allocatable_token_budgets()}; the prompt has {PROMPT} tokens, and 1 is reserved"
 )

@@ -28,5 +28,5 @@ pools = {"req_to_token_pool": rows, "token_to_kv_pool_allocator": allocator}
 free_swa_out_of_window_slots(request, LENGTH - 1, sliding_window_size=WINDOW, page_size=1, **pools)
 (freed,) = allocator.method_calls  # what checkpoint_into_tree gives up when the request is started
 lost = sorted(set(range(LENGTH)) - set(freed.args[0].tolist()) - set(sent))
-print(f"SWA rows that the tree keeps and nobody writes: expected [], got {lost}")
+print(f"SWA rows that the tree keeps and that are never written: expected [], got {lost}")
 raise SystemExit(lost != [])

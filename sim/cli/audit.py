@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 
 import click
 
-from .text import MAX_SEED, events_option, say, warn
+from .text import FILE, FOLDER, MAX_SEED, check_seconds, events_option, say, time_limit, warn
 
 __all__ = ["audit"]
 
@@ -17,17 +16,19 @@ DEFAULT_SECONDS = 20.0
 EACH_SECONDS = 10.0
 """On the embedded target what is noticed at all is noticed within two."""
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
-
 
 @click.command()
 @click.option("--target", default="builtin", show_default=True, help="What to audit; see: staleloc targets list.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of tapes at every level instead of a time.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    help="Stop after this many rounds of tapes at every level, instead of a time.",
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help=f"How long tapes are played.  [default: {DEFAULT_SECONDS:.0f}]",
+    help=f"Time to play tapes.  [default: {DEFAULT_SECONDS:.0f}]",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option(
@@ -41,25 +42,25 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.FloatRange(min=0, min_open=True),
     default=EACH_SECONDS,
     show_default=True,
-    help="Seconds of processor time for the tapes without one guard.",
+    help="Processor time for the tapes with one guard removed, in seconds.",
 )
 @events_option
 @click.option(
-    "--strict", is_flag=True, help="Exit code 1 for unproven sites, unnoticed guards and unexplained divergences, too."
+    "--strict", is_flag=True, help="Exit code 1 also for unproven sites, unnoticed guards and unexplained divergences."
 )
 @click.option("--github", is_flag=True, help="Print annotations for a pull request.")
 @click.option("--prefix", default="", metavar="PATH", help="Folder of the target's sources in the repository.")
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write everything that was found.")
-@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write everything as a page.")
-@click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the whole result.")
+@click.option("--html", "html_file", type=FILE, metavar="FILE", help="Write the whole result as a page.")
+@click.option("--sarif", "sarif_file", type=FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
 @click.option(
     "--save",
     "folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     metavar="DIR",
     default="staleloc-tapes",
     show_default=True,
-    help="Where minimal tapes go; made when something is found.",
+    help="Folder for minimal tapes; created with the first finding.",
 )
 def audit(
     target: str,
@@ -86,13 +87,8 @@ def audit(
     from ..audit.play.coverage import AuditBudget
     from ..audit.report.command import AuditOutputs, run
 
-    if rounds is not None and seconds is not None:
-        raise click.UsageError("--rounds and --seconds are two ways to say when to stop; give one")
-    for value, name in ((seconds, "--seconds"), (each, "--each")):
-        if value is not None and not math.isfinite(value):
-            raise click.BadParameter(f"{value} is no time", param_hint=f"'{name}'")
-    if rounds is None and seconds is None:
-        seconds = DEFAULT_SECONDS
+    seconds = time_limit(rounds, "--rounds", seconds, DEFAULT_SECONDS)
+    check_seconds(each, "--each")
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
     outputs = AuditOutputs(json_file, sarif_file, html_file, folder, prefix)
     show = warn if sys.stderr.isatty() else lambda text: None

@@ -1,14 +1,13 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
 ``audit``.
 
-Exit codes: 0 nothing found, 1 divergence found, 2 usage, target could not be loaded, tape does not fit the target,
-or interrupted with nothing found yet. An error is one line on standard error. Heavy modules are imported by the
-commands that need them.
+Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
+fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
+the commands that need them.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from ..targets.base import ASKED
 from .audit import audit
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
-from .text import MAX_SEED, events_option, help_alone, say, warn
+from .text import FILE, FOLDER, MAX_SEED, events_option, help_alone, say, time_limit, warn
 
 __all__ = ["cli", "main"]
 
@@ -35,12 +34,9 @@ _LEVEL_HELP = (
 )
 
 _FEATURES_HELP = (
-    f"What the engine level has on top: some of {', '.join(ASKED)}, with commas: each tape "
-    "has one or more of them. With + between them each tape has all: disagg+spec."
+    f"Features at the engine level, of {', '.join(ASKED)}. With commas, each tape has one or more of "
+    "them; with +, as in disagg+spec, each tape has all."
 )
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[str, ...], bool]:
@@ -63,8 +59,8 @@ def cli(ctx: click.Context) -> None:
 
     Plays random event tapes on a target and on a reference model, and reports the first difference. A target is
     builtin, builtin:POLICY, builtin@FOLDER, sglang==VERSION or sglang@PATH. Exit codes: 0 nothing found,
-    1 divergence found, 2 usage, target could not be loaded, tape does not fit the target, or interrupted with
-    nothing found yet.
+    1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not fit the target,
+    or interrupted before a finding.
     """
     help_alone(ctx)
 
@@ -84,18 +80,18 @@ def cli(ctx: click.Context) -> None:
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=_features, help=_FEATURES_HELP)
 @events_option
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
-    "--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the first divergence."
+    "--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the first divergence."
 )
 @click.option(
     "--save",
     "folder",
-    type=_FOLDER,
+    type=FOLDER,
     metavar="DIR",
     default="staleloc-tapes",
     show_default=True,
-    help="Where minimal tapes go; made when something is found.",
+    help="Folder for minimal tapes; created with the first finding.",
 )
 def fuzz(
     target: str,
@@ -111,18 +107,13 @@ def fuzz(
     repro_file: Path | None,
     folder: Path,
 ) -> int:
-    """Play random tapes on a target and shrink what diverges."""
+    """Play random tapes on a target, and shrink those that diverge."""
     from ..findings.finding import Origin
     from ..run.campaign import Budget
     from ..targets.registry import scope_of
     from . import run as cli_run
 
-    if tapes is not None and seconds is not None:
-        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
-    if seconds is not None and not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
-    if tapes is None and seconds is None:
-        seconds = DEFAULT_SECONDS
+    seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
     origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
@@ -136,8 +127,8 @@ def fuzz(
 @click.option(
     "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
 )
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write a machine-readable summary.")
-@click.option("--repro", "repro_file", type=_FILE, metavar="FILE", help="Write a script that shows the divergence.")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
+@click.option("--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the divergence.")
 def replay(
     tape: str,
     target: str | None,
@@ -170,7 +161,7 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends a run gets its results so far
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an ended run prints its results so far
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from pathlib import Path
 
 import click
 
 from ..matrix.measurements import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
-from .text import say, warn
+from .text import FILE, say, time_limit, warn
 
 __all__ = ["matrix"]
 
 _MAX_SEEDS = 1000
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
@@ -25,7 +22,7 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
         return None
     ranges = [_range(part) for part in value.split(",")]
     if not all(ranges) or sum(map(len, ranges)) > _MAX_SEEDS:
-        raise click.BadParameter(f"{value!r} is no list of seeds such as 0-4 or 0,3", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a list of seeds; use for example 0-4 or 0,3", ctx, param)
     return tuple(dict.fromkeys(itertools.chain(*ranges)))
 
 
@@ -48,22 +45,26 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     begins = [it.begins for it in families() if it.releases]
     strange = [name for name in named if not re.match("|".join(begins), name)]
     if strange:
-        raise click.BadParameter(f"{strange[0]!r} is no {family.title} release; use for example 0.5.12", ctx, param)
+        raise click.BadParameter(
+            f"{strange[0]!r} is not a release of {family.title}; use for example 0.5.12", ctx, param
+        )
     return tuple(named)
 
 
 @click.command()
-@click.option(
-    "--targets", multiple=True, callback=_targets, metavar="A,B", help="Releases.  [default: all that are known here]"
-)
+@click.option("--targets", multiple=True, callback=_targets, metavar="A,B", help="Releases.  [default: all known ones]")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True, max=MAX_SECONDS),
-    help=f"Of processor time, playing, for each hunt.  [default: {SECONDS:.0f}]",
+    help=f"Processor time of each hunt.  [default: {SECONDS:.0f}]",
 )
-@click.option("--tapes", type=click.IntRange(1, MAX_TAPES), help="A hunt's budget in tapes: the same on every machine.")
-@click.option("--seeds", callback=_seeds, metavar="0-4", help="Of the hunts; the table has the median.  [default: 0-4]")
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Hunts at a time.")
+@click.option(
+    "--tapes", type=click.IntRange(1, MAX_TAPES), help="Tapes of each hunt; gives the same result on every machine."
+)
+@click.option(
+    "--seeds", callback=_seeds, metavar="0-4", help="Seeds of the hunts; the table shows the median.  [default: 0-4]"
+)
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Hunts at the same time.")
 @click.option(
     "--blind",
     type=click.Choice(BLIND),
@@ -75,17 +76,17 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
 @click.option(
     "--json",
     "json_file",
-    type=_FILE,
+    type=FILE,
     metavar="FILE",
     help="Save the measurements; a later run continues from this file.  [default: nothing is saved]",
 )
-@click.option("--html", type=_FILE, metavar="FILE", help="Write the table as a page.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write the table as a page.")
 @click.option(
     "--markdown",
-    type=_FILE,
+    type=FILE,
     multiple=True,
     metavar="FILE",
-    help="Write the table as a Markdown page, or into a file that has marks for it.",
+    help="Write the table as a Markdown page, or between the marks of a file.",
 )
 def matrix(
     targets: tuple[str, ...],
@@ -99,22 +100,19 @@ def matrix(
     html: Path | None,
     markdown: tuple[Path, ...],
 ) -> int:
-    """Which SGLang release shows which incident.
+    """Show which SGLang release has which incident.
 
-    Each scenario is replayed on each release, and each release is fuzzed blind, once a level and seed, until what
-    diverges there was seen or the budget is spent. Where nothing diverges it is fuzzed with the first seed only, to the
-    end of the budget. Exit code 1 if a release diverges that is said to be fixed, and no finding says otherwise, or if
-    fuzzing finds something where no tape diverges.
+    Each scenario is replayed on each release. Each release is also fuzzed without knowledge of the scenarios, once for
+    each level and seed, until every scenario that diverges there was found or the budget is spent. Where no scenario
+    diverges, only the first seed is fuzzed, to the end of the budget. Exit code 1: a release diverges although the
+    record says that it is fixed and the scenario does not list it, or fuzzing finds a bug where no scenario diverges.
     """
     from ..matrix import command
     from ..matrix.measurements import HuntBudget
 
-    if tapes is not None and seconds is not None:
-        raise click.UsageError("--tapes and --seconds are two ways to say when to stop; give one")
-    if seconds is not None and not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no time", param_hint="'--seconds'")
+    seconds = time_limit(tapes, "--tapes", seconds, None)
     if show and json_file is None:
-        raise click.UsageError("--show shows what is in a file; give it with --json")
+        raise click.UsageError("--show needs a file; give it with --json")
     budget = None if tapes is None and seconds is None else HuntBudget(tapes, seconds)
     asked = command.Asked(targets, seeds, budget, workers, blind, measure=not show)
     outputs = command.MatrixOutputs(json_file, html, markdown)

@@ -11,7 +11,7 @@ import click
 
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
-from ..findings.files import check_file, check_folder, save, write
+from ..findings.files import check_outputs, save, write
 from ..findings.finding import Finding, Origin
 from ..findings.summary import Summary
 from ..findings.text import render
@@ -37,11 +37,7 @@ class Outputs:
 
     def check(self) -> None:
         """Raise KeepError unless all can be written."""
-        for path in (self.json, self.repro):
-            if path is not None:
-                check_file(path)
-        if self.folder is not None:
-            check_folder(self.folder)
+        check_outputs(self.json, self.repro, folder=self.folder)
 
     def write(self, summary: Summary) -> None:
         """Write the summary, and the script of the first finding."""
@@ -53,11 +49,11 @@ class Outputs:
     @staticmethod
     def _repro(path: Path, findings: Sequence[Finding]) -> str:
         if not findings:
-            return f"{path} was not written: there is no divergence to show"
+            return f"{path} was not written: no divergence was found"
         from ..findings.script.script import script
 
         write(path, script(findings[0]))
-        return f"wrote {path}: shows the first divergence without staleloc"
+        return f"wrote {path}, which shows the first divergence without staleloc"
 
 
 def _check_declared(scope: Scope) -> None:
@@ -128,7 +124,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
         if played.skipped:
-            say(f"{played.skipped // times} of the events up to there did not apply and were skipped")
+            say(f"{played.skipped // times} of the events up to the divergence did not apply and were skipped")
     else:
         defect = f" with mutant {mutant}" if mutant else ""
         say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}{_applied(played, times)}")

@@ -12,14 +12,14 @@ __all__ = ["mutants", "scenarios", "targets"]
 
 _FLAGS = {
     "per_forward": (
-        "the caller translates once a forward and hands the result to every layer",
-        "the pool translates at each layer, from a cache or not",
+        "the caller translates once per forward and passes the result to every layer",
+        "the pool translates at each layer, with or without a cache",
     ),
     "restores_mapping": (
-        "restore puts the mapping back too",
-        "restore leaves the mapping alone; entries of slots that nobody owns may keep their last value",
+        "restore also restores the mapping",
+        "restore does not change the mapping; entries of slots without an owner may keep their last value",
     ),
-    "precomputed": ("takes a translation made up front (set_swa_loc)", "takes no translation made up front"),
+    "precomputed": ("accepts a translation made in advance (set_swa_loc)", "accepts no translation made in advance"),
     "all_swa": ("every layer is an SWA layer", "layers are full or SWA layers"),
 }
 """Flag of a profile -> what it says when set, and when not."""
@@ -30,13 +30,13 @@ _EVENTS_PER_LINE = 7
 @click.group(invoke_without_command=True)
 @click.pass_context
 def targets(ctx: click.Context) -> None:
-    """What can be tested."""
+    """List, show and download targets."""
     help_alone(ctx)
 
 
 @targets.command("list")
 def list_targets() -> None:
-    """Targets at hand, and how to name others."""
+    """List the targets that are here, and how to name others."""
     from ..findings.text import columns
     from ..run.process import WorkerProcess
     from ..targets.registry import families
@@ -51,7 +51,7 @@ def list_targets() -> None:
 @targets.command("add")
 @click.argument("spec")
 def add_target(spec: str) -> None:
-    """Fetch SPEC (sglang==VERSION or sglang@FILE.whl) now, so that later runs need no network."""
+    """Download SPEC (sglang==VERSION or sglang@FILE.whl) now, so that later runs need no network."""
     from ..targets.registry import add
 
     say(add(spec))
@@ -60,7 +60,7 @@ def add_target(spec: str) -> None:
 @targets.command("show")
 @click.argument("spec")
 def show_target(spec: str) -> None:
-    """What SPEC can do, and what stands in for parts of it."""
+    """Show what SPEC can do, and which parts of it are replaced."""
     from ..findings.text import columns
     from ..run.process import WorkerProcess
     from ..targets.registry import release_of
@@ -74,7 +74,7 @@ def show_target(spec: str) -> None:
         lines += ["", f"{profile.pool} pool, {profile.level} level{also}", *columns(_facts(profile))]
     for kind, words in (
         ("replaced", "replaced, because it needs a GPU or a server around it"),
-        ("given", "answered for stubbed modules"),
+        ("given", "values that stubbed modules return"),
     ):
         if stand_ins[kind]:
             lines += ["", words, *columns(stand_ins[kind])]
@@ -101,13 +101,13 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def mutants(ctx: click.Context) -> None:
-    """Defects that can be put into a target on purpose."""
+    """List mutants: targets with one defect each."""
     help_alone(ctx)
 
 
 @mutants.command("list")
 def list_mutants() -> None:
-    """Every mutant: its name, its target, its story."""
+    """List every mutant with its target and its defect."""
     from ..findings.text import columns
     from ..targets.mutants import MUTANTS
 
@@ -117,21 +117,21 @@ def list_mutants() -> None:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def scenarios(ctx: click.Context) -> None:
-    """Tapes of reported incidents."""
+    """List the tapes of reported incidents."""
     help_alone(ctx)
 
 
 @scenarios.command("list")
 def list_scenarios() -> None:
-    """Every scenario: its name, the public reports, releases on which a test sees it diverge.
+    """List every scenario with its public reports and the releases on which a test sees it diverge.
 
-    It may diverge on others: staleloc matrix tells of all, docs/MATRIX.md has what it said. Play one with staleloc
+    It may diverge on others: staleloc matrix tests all, and docs/MATRIX.md shows the result. Play one with staleloc
     replay NAME.
     """
     from ..findings.text import columns
     from ..tapes import scenarios as packaged
     from ..targets.registry import short_name
 
-    rows = [("scenario", "class", "public reports", "diverges on (where tests play it; on all: docs/MATRIX.md)")]
+    rows = [("scenario", "class", "public reports", "diverges on (tested; for all releases see docs/MATRIX.md)")]
     rows += [(it.name, it.kind, it.incident, ", ".join(map(short_name, it.diverges))) for it in packaged.scenarios()]
     say("\n".join(columns(rows, indent="")))

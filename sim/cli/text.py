@@ -1,15 +1,17 @@
-"""What commands share: their output, and the range of seeds."""
+"""What commands share: output, kinds of options and their checks."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["MAX_SEED", "events_option", "help_alone", "say", "warn"]
+__all__ = ["FILE", "FOLDER", "MAX_SEED", "check_seconds", "events_option", "help_alone", "say", "time_limit", "warn"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,8 +19,26 @@ MAX_SEED = 2**64 - 1
 """The largest seed that commands take."""
 
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def check_seconds(seconds: float | None, option: str) -> None:
+    """Raise BadParameter for a number that is no time."""
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is not a time", param_hint=f"'{option}'")
+
+
+def time_limit(counted: int | None, option: str, seconds: float | None, default: float | None) -> float | None:
+    """The seconds to play: those given, or the default if nothing is counted. Raise UsageError for both."""
+    if counted is not None and seconds is not None:
+        raise click.UsageError(f"{option} and --seconds exclude each other; give one")
+    check_seconds(seconds, "--seconds")
+    return default if counted is None and seconds is None else seconds
+
+
 def say(text: str, newline: bool = True) -> None:
-    """Print to standard output. If nobody reads it any more, the command goes on in silence."""
+    """Print to standard output. If the reader is gone, the command continues without output."""
     try:
         click.echo(text, nl=newline)
         sys.stdout.flush()
@@ -39,7 +59,7 @@ def events_option(command: F) -> F:
 
         declaring.load(value)
 
-    told = "A Python file that declares events of your own; it is run (see docs/EVENTS.md)."
+    told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
     return click.option("--events", metavar="FILE", expose_value=False, callback=load, help=told)(command)
 
 

@@ -10,22 +10,22 @@ MAX_ROWS = 8
 """Locs a divergence shows at most."""
 
 CLASSES: dict[str, str] = {
-    "stale-translation": "a translation that was right once was served after the mapping had changed",
-    "wrong-mapping": "an entry of the mapping is not what the events made it",
+    "stale-translation": "a cached translation was used after the mapping had changed",
+    "wrong-mapping": "a mapping entry differs from the expected one",
     "wrong-content": "a slot does not hold the KV that was written for it",
     "mask-asymmetry": "a CPU copy and its load disagree about which rows they hold",
     "alias": "two live locs share one slot",
     "double-free": "a slot is in a free list twice",
-    "use-after-free": "a slot is in a free list while somebody owns it",
-    "leak": "a slot that nobody owns is in no free list",
+    "use-after-free": "a slot is in a free list while a request or the tree owns it",
+    "leak": "a slot without an owner is in no free list",
     "out-of-bounds": "a loc lies outside its pool or on the dummy slot",
-    "misaligned": "a loc sits at another place of its page than its token's position says",
+    "misaligned": "the place of a loc in its page does not fit its token's position",
     "race": "a slot was used again while a copy of it was in flight",
-    "graph-pollution": "a captured graph serves what was computed before its capture",
-    "over-admission": "a request was given, or may be given, slots that others need or that are not there",
-    "starvation": "a request waits although there is room for it",
+    "graph-pollution": "a captured graph uses a translation from before its capture",
+    "over-admission": "a request was admitted, or may be admitted, with slots that do not exist or that others need",
+    "starvation": "a request waits although enough slots are free",
     "crash": "the target raised an exception or its process died",
-    "hang": "the target did not come back",
+    "hang": "the target did not return",
 }
 """Class -> its meaning."""
 

@@ -1,4 +1,4 @@
-"""The cause of a divergence in words: events by number and name, and the order of calls that reaches it.
+"""A tape in words, and the cause of its divergence: events by number and name, and the calls that lead to it.
 
 The code counts events from 0; reports count them from 1.
 """
@@ -9,27 +9,28 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...models.config import SWA
+from ...models.config import SWA, Config
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.allocator import events as ev
+from ..parts.allocator.ledger import Ledger
 
-__all__ = ["calling_order", "fact", "marks", "sentence"]
+__all__ = ["calling_order", "config_words", "fact", "marks", "sentence", "steps"]
 
 _NUMBER = re.compile(r"\{(\d+)\}")
 _KIND = re.compile(r"\[(\d+)\]")
 
 _BY_CLASS = {
-    "alias": "[{n}] handed out at event {{{n}}} what was not free",
-    "double-free": "[{n}] at event {{{n}}} released what was free already",
-    "use-after-free": "[{n}] at event {{{n}}} released what still has an owner",
+    "alias": "[{n}] allocated a slot at event {{{n}}} that was not free",
+    "double-free": "[{n}] released a slot at event {{{n}}} that was already free",
+    "use-after-free": "[{n}] released a slot at event {{{n}}} that still has an owner",
     "leak": "after [{n}] at event {{{n}}}, free and live slots no longer add up to the pool",
     "out-of-bounds": "[{n}] at event {{{n}}} left the pool's range",
     "misaligned": "[{n}] at event {{{n}}} broke the order of slots in a page",
     "stale-translation": "[{n}] at event {{{n}}} was answered with the translation of other locs",
-    "wrong-mapping": "[{n}] at event {{{n}}} left it so",
-    "wrong-content": "[{n}] at event {{{n}}} brought another row than the one that was written last",
-    "crash": "[{n}] at event {{{n}}} keeps every contract of the API, and the target failed",
+    "wrong-mapping": "[{n}] at event {{{n}}} left this entry",
+    "wrong-content": "[{n}] at event {{{n}}} returned another row than the one written last",
+    "crash": "[{n}] at event {{{n}}} keeps every contract of the API, but the target failed",
 }
 """Class -> its sentence, for checks that give none."""
 
@@ -81,7 +82,7 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
         return None
     uses = list(_uses(tape, begin, divergence.event))
     change = divergence.rows[0].stale_at if divergence.rows else None
-    if change is None:  # the answer was never right; still, what moved the mapping inside the forward matters
+    if change is None:  # the translation was never right; still, what moved the mapping inside the forward matters
         change = _last_change(tape, begin, divergence.event)
     last = _use(tape, divergence.event)
     if change is not None and change > begin:
@@ -92,16 +93,16 @@ def calling_order(divergence: Divergence, tape: Tape) -> str | None:
                 f"the forward of event {begin + 1} starts at layer 0; {_use(tape, before[0])} before the mapping "
                 f"changed at event {change + 1} ({tape.events[change].kind}), {last} after it. The engine gets here "
                 "when the mapping changes between two layers of one forward. A forward that starts at layer 0 after "
-                f"the change translates anew and is not affected{later}."
+                f"the change translates again and is not affected{later}."
             )
         return (
-            f"the forward of event {begin + 1} starts at layer 0 and asked nothing before the mapping changed at event "
-            f"{change + 1} ({tape.events[change].kind}); {last} is its first question. The answer is older than the "
-            "forward, so where a forward starts does not matter."
+            f"the forward of event {begin + 1} starts at layer 0 and requested no translation before the mapping "
+            f"changed at event {change + 1} ({tape.events[change].kind}); {last}, which is its first use. The "
+            "translation is older than the forward, so the start layer of the forward does not matter."
         )
     first = uses[0] if uses else divergence.event
     return (
-        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with an answer "
+        f"the forward of event {begin + 1} starts at layer 0; {_use(tape, first)} with a translation "
         f"{_older(tape, begin)}. {_unrefreshed(tape, begin, divergence.event)}"
     )
 
@@ -120,15 +121,15 @@ def _unrefreshed(tape: Tape, begin: int, event: int) -> str:
     """The reason why the start layer did not refresh the translation."""
     if tape.config.layers[0] != SWA:
         return (
-            "Layer 0 is a full-attention layer and translates nothing, so an answer that is refreshed at the start "
-            "layer only is never refreshed; a forward whose start layer is an SWA layer is not affected."
+            "Layer 0 is a full-attention layer and translates nothing, so a translation that is refreshed only at the "
+            "start layer is never refreshed; a forward whose start layer is an SWA layer is not affected."
         )
     if not any(isinstance(it, ev.WriteKv) for it in tape.events[begin : event + 1]):
         return (
-            "It was asked before layer 0 was written, which makes the answer anew; where layer 0 comes first, "
+            "The translation was requested before layer 0 was written, which refreshes it; where layer 0 comes first, "
             "the engine is not affected."
         )
-    return "Its start layer is an SWA layer and did not make the answer anew, so every forward is affected."
+    return "Its start layer is an SWA layer and did not refresh the translation, so every forward is affected."
 
 
 def _open_forward(tape: Tape, event: int) -> int | None:
@@ -158,3 +159,39 @@ def _use(tape: Tape, number: int) -> str:
         verb = "written" if isinstance(event, ev.WriteKv) else "read"
         return f"layer {event.layer} was {verb} at event {number + 1}"
     return f"its locs were translated at event {number + 1}"
+
+
+def config_words(config: Config) -> str:
+    """The cache in one line."""
+    parts = [
+        f"{config.pool} pool",
+        f"policy {config.policy}",
+        f"page size {config.page_size}",
+        f"{config.full_size} full and {config.swa_size} SWA slots",
+        f"layers {' '.join(config.layers)}",
+        f"window {config.window}",
+        config.dtype,
+    ]
+    if config.host_full_size:
+        parts.append(f"host {config.host_full_size} full and {config.host_swa_size} SWA slots, {config.write_policy}")
+    if config.need_sort:
+        parts.append("sorted free lists")
+    if "spec" in config.features:
+        parts.append(f"speculative {config.spec_version}, {config.spec_steps} steps of {config.spec_topk}")
+        parts.append(f"{config.spec_draft_tokens} tokens verified")
+    if config.bigram:
+        parts.append("keys are bigrams")
+    return ", ".join(parts)
+
+
+def steps(tape: Tape) -> list[str]:
+    """What each event does, without its name."""
+    if tape.config.level != "allocator":
+        return [event.say(None) for event in tape.events]
+    ledger = Ledger(tape.config)
+    words = []
+    events: Sequence[Any] = tape.events
+    for event in events:
+        words.append(event.say(ledger))
+        ledger.apply(event)
+    return words

@@ -11,7 +11,7 @@ from ...models.config import LEVELS
 from ..tapes.codec import dumps
 from .finding import Finding
 
-__all__ = ["KeepError", "check_apart", "check_file", "check_folder", "save", "write"]
+__all__ = ["KeepError", "check_file", "check_folder", "check_outputs", "save", "write"]
 
 
 class KeepError(Exception):
@@ -33,12 +33,16 @@ def check_file(path: Path) -> None:
         raise _cannot(path, error) from None
 
 
-def check_apart(*paths: Path | None) -> None:
-    """Raise KeepError if two of these are the same file: the later write would destroy the earlier one."""
+def check_outputs(*paths: Path | None, folder: Path | None = None) -> None:
+    """Raise KeepError unless all files, and files in the folder, can be written, and each into a file of its own."""
     given = [path for path in paths if path is not None]
     for number, path in enumerate(given):
         if any(_is_same(path, other) for other in given[:number]):
             raise KeepError(f"{path} is given twice, for two different things")
+    for path in given:
+        check_file(path)
+    if folder is not None:
+        check_folder(folder)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -131,10 +131,9 @@ class _Shrinker:
     def _note(self, tape: int, ended: KeyboardInterrupt | TargetError) -> None:
         if isinstance(ended, KeyboardInterrupt):
             self._interrupted = True
-            more = "those after it are as they were found"
-            self._results.notes.append(f"interrupted; tape {tape} is as small as it was by then, {more}")
+            self._results.notes.append(f"interrupted; tape {tape} is not fully shrunk, and no later tape is shrunk")
         else:
-            self._results.notes.append(f"tape {tape} is as small as it was before this: {ended}")
+            self._results.notes.append(f"tape {tape} is not fully shrunk: {ended}")
 
     def _shrink(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"

@@ -117,7 +117,7 @@ def _own(kind: str, times: int) -> str:
     """The number of times that an event of the user's file was played."""
     if times:
         return f"declared event {kind}: played {times} time{'s' * (times != 1)}"
-    return f"declared event {kind}: never played; draw() gave none, or legal() or what apply() says forbade it"
+    return f"declared event {kind}: never played: draw() returned None, or legal() or the effects of apply() forbade it"
 
 
 def _row(finding: Finding, alike: str) -> tuple[str, ...]:

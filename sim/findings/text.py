@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from ..core.divergence import LocRow
 from ..core.tape import Tape
 from ..tapes.scenarios import lookalike
-from .describe import config_words, steps
-from .explain import calling_order, fact, marks, sentence
+from .explain import calling_order, config_words, fact, marks, sentence, steps
 from .finding import Finding
 
 __all__ = ["columns", "render"]
@@ -20,8 +19,8 @@ __all__ = ["columns", "render"]
 WIDTH = 118
 
 UNSTEADY = (
-    "Not steady: played again in a new process, the same tape had another outcome. The target's answers depend on "
-    "memory addresses or on what its process did before, as those of a cache keyed by address do."
+    "Not reproducible: in a new process the same tape had another outcome. The target's translations depend on memory "
+    "addresses or on earlier work of its process, as those of a cache keyed by address do."
 )
 
 _HEADINGS = ("loc", "expected SWA", "actual SWA", "became stale at event", "last correct use")

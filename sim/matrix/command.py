@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion
 
-from ..findings.files import KeepError, check_apart, check_file, write
+from ..findings.files import KeepError, check_outputs, write
 from ..findings.finding import our_version
 from ..run.progress import progress
 from ..tapes.scenarios import scenarios
@@ -50,13 +50,6 @@ class MatrixOutputs:
     html: Path | None
     markdown: tuple[Path, ...] = ()
 
-    def check(self) -> None:
-        """Raise KeepError unless all files can be written."""
-        check_apart(self.json, self.html, *self.markdown)
-        for path in (self.json, self.html, *self.markdown):
-            if path is not None:
-                check_file(path)
-
     def keep(self) -> Callable[[Matrix], None]:
         """Return a function that saves a matrix."""
         path = self.json
@@ -70,7 +63,7 @@ def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
         KeepError: a file cannot be written or continued, or another run holds it.
         TargetError: nothing can be measured on any target.
     """
-    outputs.check()
+    check_outputs(outputs.json, outputs.html, *outputs.markdown)
     for path in outputs.markdown:
         pages.check_markdown(path)
     with file.locked(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
@@ -87,7 +80,7 @@ def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
 def _begun(asked: Asked, path: Path | None) -> Matrix:
     """Return the matrix of the file, or an empty one."""
     if path is not None and not path.exists() and not asked.measure:
-        raise KeepError(f"{path} is not there, and --show measures nothing")
+        raise KeepError(f"{path} does not exist, and --show measures nothing")
     if path is None or not path.exists():
         budget = asked.budget or HuntBudget(seconds=SECONDS)
         return Matrix(asked.seeds or SEEDS, budget, os.cpu_count() or 1, our_version())
@@ -125,4 +118,4 @@ def _check_versions(targets: Sequence[str]) -> None:
             release_number(target)
         except InvalidVersion:
             example = released().releases[-1]
-            raise TargetError(f"{target}: that is no version; name a release such as {example}") from None
+            raise TargetError(f"{target}: not a version; name a release such as {example}") from None

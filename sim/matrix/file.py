@@ -18,11 +18,11 @@ from packaging.version import InvalidVersion
 
 from ...models.config import FEATURES, LEVELS
 from ..core.divergence import CLASSES
-from ..core.jsontext import JsonError, parse
 from ..core.schema import Schema
 from ..findings.files import KeepError, write
+from ..tapes.codec import JsonError, parse_json
 from ..tapes.scenarios import scenarios
-from ..tapes.schema import DIALECT
+from ..tapes.schema import DIALECT, closed
 from ..targets.base import Scope
 from ..targets.registry import families
 from .measurements import MAX_SECONDS, MAX_TAPES, VERDICTS, Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
@@ -39,10 +39,6 @@ _LOCK_SECONDS = 0.2
 _NAME: Schema = {"type": "string", "minLength": 1}
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TAPES}
 _SECONDS: Schema = {"type": "number", "minimum": 0, "maximum": 2 * MAX_SECONDS}
-
-
-def _closed(properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _named(values: Schema, description: str) -> Schema:
@@ -62,33 +58,33 @@ def matrix_schema() -> Schema:
     """Return the schema of a matrix file."""
     begins = "|".join(it.begins for it in reversed(families()))
     target: Schema = {"type": "string", "pattern": f"^({begins})"}
-    sighting = _closed({"tape": _COUNT, "seconds": _SECONDS})
-    other = _closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
-    hunt = _closed({
+    sighting = closed({"tape": _COUNT, "seconds": _SECONDS})
+    other = closed({"class": {"enum": list(CLASSES)}, "check": _NAME, "what": {"type": "string"}, "tape": _COUNT})
+    hunt = closed({
         "target": target,
         "level": {"enum": list(LEVELS)},
-        "features": _set({"enum": list(FEATURES)}, "What is in play on top of the level."),
+        "features": _set({"enum": list(FEATURES)}, "Features of the level."),
         "seed": _COUNT,
         "wanted": _set(_NAME, "Scenarios whose tapes diverge on the target; the hunt ends when all were seen."),
-        "drawn": {"description": "Digest of the first tapes, and of the words of what is wanted.", **_NAME},
+        "drawn": {"description": "Digest of the first tapes and of the messages of the wanted scenarios.", **_NAME},
         "tapes": {"description": "Tapes played.", **_COUNT},
-        "seconds": {"description": "Of processor time, playing them.", **_SECONDS},
+        "seconds": {"description": "Processor time of play.", **_SECONDS},
         "found": _named(sighting, "Scenario -> the first tape that looks like it."),
-        "others": _list(other, "What looks like no scenario, one a kind."),
-        "note": {"description": "Why it ended before its time.", "type": ["string", "null"]},
+        "others": _list(other, "Divergences that match no scenario, one for each kind."),
+        "note": {"description": "Why it ended early.", "type": ["string", "null"]},
     })  # fmt: skip
-    replayed = _closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
+    replayed = closed({"verdict": {"enum": list(VERDICTS)}, "what": {"type": "string"}})
     nothing = {"type": "null"}
     budget = [
-        _closed({"tapes": {**_COUNT, "minimum": 1}, "seconds": nothing}),
-        _closed({"tapes": nothing, "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS}}),
+        closed({"tapes": {**_COUNT, "minimum": 1}, "seconds": nothing}),
+        closed({"tapes": nothing, "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS}}),
     ]
     return {
         "$schema": DIALECT,
         "$id": f"urn:staleloc:matrix:{VERSION}",
         "title": "staleloc matrix",
-        "description": "Which release shows which incident: by its tape, and by blind fuzzing.",
-        **_closed(
+        "description": "Which release has which incident, shown by its tape and by blind fuzzing.",
+        **closed(
             {
                 "format": {"const": FORMAT},
                 "version": {"const": VERSION},
@@ -98,8 +94,8 @@ def matrix_schema() -> Schema:
                 "budget": {"description": "Of each hunt: tapes, or seconds.", "anyOf": budget},
                 "releases": _set(target, "Targets, oldest release first."),
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
-                "replays": _named(_named(replayed, "Scenario -> what its tape does."), "Target -> replays."),
-                "hunts": _list(hunt, "One a target, level, features and seed."),
+                "replays": _named(_named(replayed, "Scenario -> result of its tape."), "Target -> replays."),
+                "hunts": _list(hunt, "One for each target, level, features and seed."),
             }
         ),
     }
@@ -130,7 +126,7 @@ def _flaws(matrix: Matrix, known: Collection[str]) -> Iterator[str]:
 def _of_releases(matrix: Matrix) -> Iterator[str]:
     try:
         if matrix.releases != sorted(set(matrix.releases), key=order):
-            yield "releases are not in their order, or twice there"
+            yield "releases are not in order, or occur twice"
     except InvalidVersion as error:
         yield str(error)
     for target in sorted(set(matrix.releases) ^ set(matrix.replays)):
@@ -139,12 +135,12 @@ def _of_releases(matrix: Matrix) -> Iterator[str]:
 
 def _of_hunt(matrix: Matrix, key: HuntKey, hunt: Hunt, known: Collection[str]) -> Iterator[str]:
     if key.target not in matrix.releases:
-        yield "it is of no release of the file"
+        yield "its release is not in the file"
     if key.seed not in matrix.seeds:
-        yield "it is of no seed of the file"
+        yield "its seed is not in the file"
     yield from (_unknown(name) for name in [*hunt.wanted, *hunt.found] if name not in known)
     seen = [it.tape for it in hunt.found.values()] + [it.tape for it in hunt.others]
-    yield from (f"tape {tape} was found among {hunt.tapes}" for tape in seen if tape >= hunt.tapes)
+    yield from (f"tape {tape} was found, of {hunt.tapes} tapes" for tape in seen if tape >= hunt.tapes)
     yield from (
         f"found after {it.seconds} s of {hunt.seconds}" for it in hunt.found.values() if it.seconds > hunt.seconds
     )
@@ -152,7 +148,7 @@ def _of_hunt(matrix: Matrix, key: HuntKey, hunt: Hunt, known: Collection[str]) -
         yield f"{hunt.tapes} tapes were played of {matrix.budget}"
     found_all = hunt.wanted and all(name in hunt.found for name in hunt.wanted)
     if hunt.note is None and not found_all and not _is_spent(matrix.budget, hunt):
-        yield f"it ended after {hunt.tapes} tapes and {hunt.seconds} s, found not all, and does not say why"
+        yield f"it ended after {hunt.tapes} tapes and {hunt.seconds} s, did not find all, and gives no reason"
 
 
 def _is_spent(budget: HuntBudget, hunt: Hunt) -> bool:
@@ -221,24 +217,24 @@ def load(path: Path) -> Matrix:
         KeepError: it is no matrix, or holds what no run of this version can have measured.
     """
     try:
-        values: Any = parse(path.read_text(encoding="utf-8"))
+        values: Any = parse_json(path.read_text(encoding="utf-8"))
         jsonschema.validate(values, matrix_schema())
     except OSError as error:
         raise KeepError(f"{path} cannot be read ({error.strerror or error})") from None
     except jsonschema.ValidationError as error:
         raise KeepError(
-            f"{path} is no matrix: at {error.json_path}: {error.message[:100]}; give another path"
+            f"{path} is not a matrix: at {error.json_path}: {error.message[:100]}; give another path"
         ) from None
     except JsonError as error:
-        raise KeepError(f"{path} is no matrix: {error}; or give another path") from None
+        raise KeepError(f"{path} is not a matrix: {error}; or give another path") from None
     except (ValueError, RecursionError):
-        raise KeepError(f"{path} is no matrix; give another path") from None
+        raise KeepError(f"{path} is not a matrix; give another path") from None
     matrix = from_json(values)
     wrong = flaw(matrix, {scenario.name for scenario in scenarios()})
     if wrong is None and len(matrix.hunts) < len(values["hunts"]):
-        wrong = "a hunt is there twice"
+        wrong = "a hunt occurs twice"
     if wrong is not None:
-        raise KeepError(f"{path} is no matrix that this version can have measured: {wrong}; give another path")
+        raise KeepError(f"{path} is not a matrix that this version can have measured: {wrong}; give another path")
     return matrix
 
 

@@ -35,9 +35,9 @@ BLIND = ("all", "quiet", "none")
 
 VERDICTS: dict[str, str] = {
     "diverges": "the tape diverges, with the class that the scenario names",
-    "other": "the tape diverges, but as something else",
+    "other": "the tape diverges, with another class",
     "silent": "the tape does not diverge",
-    "unplayable": "the tape cannot be played there",
+    "unplayable": "the tape cannot be played",
 }
 """Verdict of a replay -> its meaning."""
 

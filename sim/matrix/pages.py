@@ -125,17 +125,17 @@ def _hits(cell: Cell) -> str:
 TITLE = "# The release matrix"
 """First line of the Markdown page."""
 
-MARKS = ("<!-- matrix: staleloc matrix writes what stands here -->", "<!-- end of matrix -->")
+MARKS = ("<!-- matrix: written by staleloc matrix -->", "<!-- end of matrix -->")
 """Lines of a Markdown file between which the table stands, if the file has other content."""
 
 _INTRO = (
-    "Which {engine} release shows which bug: by its tape, and by fuzzing that knows of no incident. "
+    "Which {engine} release has which bug, shown by its tape and by fuzzing without knowledge of it. "
     f"{UNREPORTED} See [FINDINGS.md](FINDINGS.md). "
-    "Written by `staleloc matrix`; `docs/matrix.json` has what was measured. Seconds are of processor time, as on one "
-    f"idle core, playing; loading and shrinking come on top. {TAPE_NUMBERS}"
+    "Written by `staleloc matrix`; `docs/matrix.json` has the measurements. Seconds are processor time of play, as on "
+    f"one idle core, without loading and shrinking. {TAPE_NUMBERS}"
 )
 
-_TRIAGED = "[FINDINGS.md](FINDINGS.md#other-faces) says which."
+_TRIAGED = "[FINDINGS.md](FINDINGS.md#other-forms-of-known-bugs) assigns them."
 
 _WIDTH = 112
 
@@ -159,18 +159,21 @@ def to_markdown(matrix: Matrix, known: Sequence[Scenario]) -> str:
     """Return the whole Markdown page."""
     legend = [f"- {f'`{text}`' if text else 'nothing'}: {says}" for text, says in LEGEND.items()]
     in_tapes = (
-        "The same, with the number of the first tape that shows the bug (median of the seeds) in place of seconds."
+        "The same, with the number of the first tape that shows the bug (median of the seeds) instead of seconds."
     )
-    new = "Divergences where no tape diverges, or where the bug is said to be fixed and no finding says otherwise."
+    new = (
+        "Divergences where no scenario diverges, or where the record says that the bug is fixed and the scenario does "
+        "not list it."
+    )
     intro = _wrapped(_INTRO.format(engine=released().title))
     lines = [
         *[TITLE, "", *intro, "", measured(matrix), "", compact(matrix, known), *legend, ""],
         *["## In tapes", "", *_wrapped(f"{in_tapes} {TAPE_NUMBERS}"), "", compact(matrix, known, tapes=True)],
-        *["## Blind, where nothing is known", "", *_wrapped(quiet_caption(matrix)), ""],
+        *["## Blind, where no tape diverges", "", *_wrapped(quiet_caption(matrix)), ""],
         *_markdown_table(quiet_rows(matrix, known)),
-        *["## Not what the record says", "", *_listed(footnotes(matrix, known)), ""],
+        *["## Differs from the public record", "", *_listed(footnotes(matrix, known)), ""],
         *[
-            "## Diverges as something else",
+            "## Diverges with another class",
             "",
             "The cells with an `o`.",
             "",
@@ -219,10 +222,11 @@ def check_markdown(path: Path) -> None:
     """Raise KeepError unless `write_markdown` can write the file without removing anything else."""
     text = _read(path)
     if MARKS[0] in text and MARKS[1] not in text.partition(MARKS[0])[2]:
-        raise KeepError(f"{path} has the line {MARKS[0]!r} and not {MARKS[1]!r}")
+        raise KeepError(f"{path} has the line {MARKS[0]!r} without {MARKS[1]!r} after it")
     if text.strip() and MARKS[0] not in text and not text.startswith(TITLE):
         raise KeepError(
-            f"{path} is somebody's: it is no page of the matrix, and has no line {MARKS[0]!r} for the table"
+            f"{path} was not written by staleloc: it is no page of the matrix, and has no line {MARKS[0]!r} for the "
+            "table"
         )
 
 

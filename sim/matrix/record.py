@@ -12,16 +12,21 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from ..core.tape import Tape
 from ..tapes.scenarios import Said, Scenario
 from ..targets.base import Scope
 from ..targets.registry import short_name
-from .hunt import scope_of
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 
 __all__ = [
     "Disagreement", "alarms", "claim", "disagreement", "diverging", "hunted", "is_known", "news", "of_scope",
-    "order", "places", "release_number", "scopes", "seeds_of", "seen_there",
+    "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
 ]  # fmt: skip
+
+
+def scope_of(tape: Tape) -> Scope:
+    """Return the scope in which a campaign can draw such a tape."""
+    return Scope(tape.config.level, tape.config.features)
 
 
 def scopes(known: Sequence[Scenario]) -> list[Scope]:
@@ -137,19 +142,19 @@ def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagre
     if replayed.verdict == "diverges":
         alarm = target not in scenario.diverges and (told == "fixed" or target in scenario.silent)
         if told == "fixed" and scenario.said is not None:
-            text = f"diverges, and is said to be fixed since {scenario.said.fixed}"
+            text = f"diverges, although the record says that it is fixed since {scenario.said.fixed}"
         elif told == "before" and scenario.said is not None:
-            text = f"diverges, and is said to have it since {scenario.said.since} only"
+            text = f"diverges, although the record says that it has the bug only since {scenario.said.since}"
         elif target in scenario.silent:
-            text = "diverges, and was silent before"
+            text = "diverges, although it was silent before"
     elif replayed.verdict == "silent" and target in scenario.diverges:
-        text = "is silent, and diverged before"
+        text = "is silent, although it diverged before"
     elif replayed.verdict == "silent" and told == "has":
-        text = "is silent, and is said to have it"
+        text = "is silent, although the record says that it has the bug"
     elif replayed.verdict == "other" and target in scenario.silent:
-        text, alarm = f"diverges as something else ({replayed.what}), and was silent before", True
+        text, alarm = f"diverges with another class ({replayed.what}), although it was silent before", True
     elif replayed.verdict == "other" and told == "has":
-        text = f"diverges as something else ({replayed.what}), and is said to have it"
+        text = f"diverges with another class ({replayed.what}), although the record says that it has the bug"
     if text is None:
         return None
     why = scenario.remark.get(short_name(target))

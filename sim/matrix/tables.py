@@ -11,9 +11,8 @@ from statistics import median_high
 
 from ..tapes.scenarios import Said, Scenario
 from ..targets.registry import short_name
-from .hunt import scope_of
 from .measurements import HuntKey, Matrix, Replayed, Sighting
-from .record import Disagreement, disagreement, hunted, is_known, news, places, scopes, seen_there
+from .record import Disagreement, disagreement, hunted, is_known, news, places, scope_of, scopes, seen_there
 
 __all__ = [
     "LEGEND", "TAPE_NUMBERS", "UNREPORTED", "UNTOLD", "Cell", "cell_of", "empty", "footnotes", "head",
@@ -94,21 +93,21 @@ def said_words(said: Said | None) -> str:
     """Return what the public record says of releases."""
     if said is None:
         return "no public record"
-    since = f"since {said.since}" if said.since is not None else "not said since when"
+    since = f"since {said.since}" if said.since is not None else "since an unknown release"
     return f"{since}, {f'fixed in {said.fixed}' if said.fixed is not None else 'no fix known'}"
 
 
 LEGEND: dict[str, str] = {
-    "3 s": "the tape diverges, and blind fuzzing finds the bug in so many seconds: the median of the seeds, and a seed "
-    "that does not find it within the budget counts as never",
-    "3/5": "so many of the seeds find it; where this is not said, all of them do, and behind an `x` none",
+    "3 s": "the tape diverges, and blind fuzzing finds the bug after this many seconds: the median of the seeds, where "
+    "a seed that does not find it within the budget counts as never",
+    "3/5": "seeds that find it; without a number all of them, behind an `x` none",
     "x": "the tape diverges; at least half of the seeds do not find it within the budget",
-    "x?": "the tape diverges; not all seeds were fuzzed there yet",
-    "o": "the tape diverges as something else",
+    "x?": "the tape diverges; not all seeds were fuzzed yet",
+    "o": "the tape diverges with another class",
     ".": "silent",
     "?": "not measured",
-    "": "the tape cannot be played there",
-    "*": "not what the public record says: see below",
+    "": "the tape cannot be played",
+    "*": "differs from the public record: see below",
 }
 """Text of a cell -> its meaning."""
 
@@ -269,17 +268,17 @@ def untold(matrix: Matrix) -> list[str]:
 
 
 UNREPORTED = (
-    "A row that says unreported is of a bug that fuzzing found and of which no public report was found; a number there "
-    "is of the PR that made it possible."
+    'A row with "unreported" is a bug that fuzzing found and that has no known public report; its number is that of '
+    "the PR that made it possible."
 )
 """Meaning of the head of a row."""
 
-TAPE_NUMBERS = "Tapes are counted from 0, as staleloc fuzz --seed S numbers them, and are the same on every machine."
+TAPE_NUMBERS = "Tapes are counted from 0, as by staleloc fuzz --seed S, and are the same on every machine."
 """How to read the number of a tape."""
 
 UNTOLD = (
-    "What hunts found on releases that have a bug of the same level, and what looks like none by class and words or "
-    "shape: other faces of these bugs, or others."
+    "Findings of hunts on releases that have a bug of the same level, which match no scenario by class, message or "
+    "shape: other forms of these bugs, or other bugs."
 )
 """Caption of the finds that are not told apart."""
 
@@ -288,8 +287,8 @@ def measured(matrix: Matrix) -> str:
     """Return one sentence on how the matrix was measured."""
     seeds = ", ".join(map(str, matrix.seeds))
     return (
-        f"Measured with staleloc {matrix.version}: hunts of {matrix.budget} each, seeds {seeds}, one process a hunt, "
-        f"on a machine with {matrix.cores} CPU cores."
+        f"Measured with staleloc {matrix.version}: hunts of {matrix.budget} each, seeds {seeds}, one process for each "
+        f"hunt, on a machine with {matrix.cores} CPU cores."
     )
 
 
@@ -297,9 +296,9 @@ def quiet_caption(matrix: Matrix) -> str:
     """Return the caption of `quiet_rows`."""
     return (
         f"Releases and levels at which no tape diverges: one hunt each, of one seed ({matrix.seeds[0]}), for "
-        f"{matrix.budget}. A scenario that is named there was found, and is known: its tape diverges on this release "
-        "at another level. Any other find is new. An empty cell: a tape diverges there, or the release has nothing of "
-        "the kind; ?: not fuzzed yet."
+        f"{matrix.budget}. A scenario that is named was found and is known: its tape diverges on this release at "
+        "another level. Any other finding is new. An empty cell: a tape diverges, or the release has no such "
+        "level; ?: not fuzzed yet."
     )
 
 
@@ -324,7 +323,7 @@ def quiet_total(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
     known_there = sum(any(is_known(matrix, target, name) for name in hunt.found) for target, hunt in hunts)
     came = f"{new or 'nothing'} new" if new or known_there else "silent"
     if known_there:
-        came += f"; {known_there} of the hunts found a bug that is known there at another level"
+        came += f"; {known_there} of the hunts found a bug that is known at another level of the release"
     tapes = sum(hunt.tapes for _, hunt in hunts)
     many = f"{len(hunts)} hunt{'s' if len(hunts) > 1 else ''} of one seed and {matrix.budget} each"
     return [f"Fuzzed blind where no tape diverges ({many}): {tapes:,} tapes, {came}."]

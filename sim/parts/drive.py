@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 from ..core.divergence import Divergence
 from ..core.event import Event
-from ..core.tape import Tape
+from ..core.tape import Tape, Verdict
 from ..core.timeouts import Stuck, hang, patience
-from ..core.verdict import Verdict
 from ..targets.base import Profile
 from .allocator.session import AllocatorSession
 from .registry import parts_of

@@ -24,8 +24,7 @@ from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
-from .process import WorkerDied, WorkerHung, WorkerProcess, kill_workers
-from .protocol import divergence_from_json, divergence_to_json
+from .process import WorkerDied, WorkerHung, WorkerProcess, divergence_from_json, divergence_to_json, kill_workers
 
 __all__ = ["Budget", "Campaign", "Found", "Results"]
 
@@ -157,7 +156,7 @@ class Campaign:
         self._results.found = list(self._kinds.values())
         if self._passed_over:
             self._results.notes.append(
-                f"{self._passed_over} tapes were not looked at: they diverge as others do, in yet other words"
+                f"{self._passed_over} tapes were not examined: they diverge as others do, with further messages"
             )
         return self._results
 
@@ -229,7 +228,7 @@ class Campaign:
                 else:
                     died = tapes[done]
                     with self._lock:
-                        self._results.notes.append(f"{error} at tape {died}; a new one played it again")
+                        self._results.notes.append(f"{error} at tape {died}; a new worker played it again")
             worker.close()
             worker = WorkerProcess(self._target, self._mutant)
             tapes = tapes[done:]
@@ -238,9 +237,7 @@ class Campaign:
     def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
         """A process that dies twice on one tape shows a bug of the target, unless it was killed from outside."""
         if error.code == -9:
-            raise TargetError(
-                f"{error} twice at tape {tape}: out of memory? Try fewer --workers; nothing else is known"
-            )
+            raise TargetError(f"{error} twice at tape {tape}: out of memory? Try fewer --workers")
         self._note(self._failed(tape, "crash", str(error)))
 
     @staticmethod
@@ -293,5 +290,5 @@ class Campaign:
         if self._lost == MAX_LOST and not self._over:
             self._over = True
             self._results.notes.append(
-                f"the target took its process down or hung on {MAX_LOST} tapes; the campaign was ended there"
+                f"the target crashed its process or hung on {MAX_LOST} tapes; the campaign ended there"
             )

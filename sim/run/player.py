@@ -18,8 +18,7 @@ from ..parts.legality import fitted, profile_of
 from ..tapes.codec import TapeError, dumps, load, loads
 from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError
-from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess
-from .protocol import divergence_from_json
+from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, divergence_from_json
 
 __all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
 

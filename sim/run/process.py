@@ -1,4 +1,4 @@
-"""Worker processes, seen from the process that starts them: requests, answers, death and hangs."""
+"""Worker processes: requests, answers, death and hangs; the worker's streams; and what is sent as JSON."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from typing import IO, Any, Self
+from dataclasses import asdict
+from typing import IO, Any, Self, TextIO
 
+from ..core.divergence import Divergence, LocRow
 from ..parts.events_file import handed_on
 from ..targets.base import Profile, Scope, TargetError
-from .protocol import profile_from_json
 
 __all__ = [
-    "ANSWER_SECONDS",
-    "START_SECONDS",
-    "ChildProcess",
-    "WorkerDied",
-    "WorkerHung",
-    "WorkerProcess",
-    "kill_workers",
-]
+    "ANSWER_SECONDS", "START_SECONDS", "ChildProcess", "WorkerDied", "WorkerHung", "WorkerProcess",
+    "divergence_from_json", "divergence_to_json", "end_with_parent", "kill_workers", "profile_from_json",
+    "profile_to_json", "worker_streams",
+]  # fmt: skip
 
 START_SECONDS = 180.0
 """Time limit for loading a target. A large engine on a cold disk takes a while."""
@@ -36,6 +34,9 @@ ANSWER_SECONDS = 30.0
 
 ROW_SECONDS = 1e-4
 """Additional time for each slot at each event. Checks look at every slot, and a tape may have a pool of real size."""
+
+_WATCH_SECONDS = 0.25
+"""Seconds between two checks of the parent."""
 
 _running: set[ChildProcess] = set()
 
@@ -68,7 +69,7 @@ class WorkerHung(Exception):
 class ChildProcess:
     """A module of this package that runs as a process and answers with lines of JSON.
 
-    The process id of this process is its argument; see `protocol.worker_streams`. Use as a context manager.
+    The process id of this process is its argument; see `worker_streams`. Use as a context manager.
 
     Args:
         module: name of the module.
@@ -221,3 +222,72 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def worker_streams(parent: int) -> tuple[TextIO, TextIO]:
+    """Set this process up as a worker and return the streams of its requests and its answers.
+
+    Standard input and output are reserved for the protocol, so that the engine can neither read requests nor write into
+    the answers: it reads nothing, and its output goes to standard error, that of C code too. torch gets one thread.
+
+    Args:
+        parent: process id of the process that sends the requests. The worker ends with it.
+    """
+    end_with_parent(parent)
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    import torch
+
+    torch.set_num_threads(1)
+    return requests, answers
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process within a second after its parent ends, even during a call of the engine that never returns.
+
+    Call this before anything that takes long.
+
+    Args:
+        parent: process id of the parent, from the parent itself: the parent may have ended already.
+    """
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(1)
+
+
+def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
+    """Return a divergence as JSON values."""
+    return asdict(divergence)
+
+
+def divergence_from_json(values: dict[str, Any]) -> Divergence:
+    """Return the divergence of these JSON values."""
+    rows = tuple(LocRow(**row) for row in values["rows"])
+    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"]), "state": tuple(values["state"])})
+
+
+def profile_to_json(profile: Profile) -> dict[str, Any]:
+    """Return a profile as JSON values."""
+    excluded = {" ".join(parts): why for parts, why in profile.excluded.items()}
+    return {**asdict(profile), "events": sorted(profile.events), "excluded": excluded}
+
+
+def profile_from_json(values: dict[str, Any]) -> Profile:
+    """Return the profile of these JSON values."""
+    lists = {
+        name: tuple(values[name])
+        for name in (
+            *("policies", "page_sizes", "dtypes", "features"),
+            *("spec_versions", "spec_chains", "spec_treeless"),
+        )
+    }
+    excluded = {tuple(parts.split()): why for parts, why in values["excluded"].items()}
+    return Profile(**{**values, **lists, "events": frozenset(values["events"]), "excluded": excluded})

@@ -24,8 +24,7 @@ from typing import Any, TextIO
 
 from ..core.choices import seeded
 from ..core.divergence import Divergence
-from ..core.tape import Tape
-from ..core.verdict import Verdict
+from ..core.tape import Tape, Verdict
 from ..parts.drive import play_tape
 from ..parts.events_file import read
 from ..parts.generate import generate_tape
@@ -34,7 +33,7 @@ from ..parts.legality import find_violation, profile_of
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from .protocol import divergence_to_json, profile_to_json, worker_streams
+from .process import divergence_to_json, profile_to_json, worker_streams
 
 __all__ = ["main", "place"]
 
@@ -124,7 +123,7 @@ def _our_fault(error: Exception) -> str:
     where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
     text = " ".join(str(error).split())[:200]
     what = f"{type(error).__name__}: {text} ({where})" if text else f"{type(error).__name__} ({where})"
-    return f"staleloc could not go on: {what}; nothing was found out about the target. Please report it"
+    return f"internal error of staleloc: {what}; the target was not tested. Please report it"
 
 
 def main() -> None:

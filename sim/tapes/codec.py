@@ -7,6 +7,7 @@ states the fault, its place and the remedy. Each event has its own line, so that
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import stat
@@ -17,14 +18,13 @@ from typing import Any
 
 from ...models.config import Config, ConfigError
 from ..core.event import Event
-from ..core.jsontext import JsonError, parse, short
 from ..core.schema import Schema, event_to_json, fits, listed, schema_of
 from ..core.tape import Tape
 from ..parts.events_file import BY_NAME
 from ..parts.hooks import declared
 from .schema import FORMAT, MAX_EVENTS, VERSION, tape_schema
 
-__all__ = ["MAX_BYTES", "TapeError", "dumps", "load", "loads", "to_json"]
+__all__ = ["MAX_BYTES", "JsonError", "TapeError", "dumps", "load", "loads", "parse_json", "to_json"]
 
 MAX_BYTES = 16 << 20
 """Size of a tape file, in bytes."""
@@ -112,7 +112,7 @@ def loads(text: str, name: str = "tape") -> Tape:
     if len(text) > MAX_BYTES:
         raise _error(name, f"{len(text)} characters, and a tape has at most {MAX_BYTES}; {_SHORTEN}")
     try:
-        return _tape(parse(text))
+        return _tape(parse_json(text))
     except (TapeError, JsonError) as error:
         raise _error(name, str(error)) from None
     except RecursionError:
@@ -214,3 +214,61 @@ def _printable(provenance: dict[str, object] | None) -> dict[str, object] | None
         return value
 
     return None if provenance is None else clean(provenance, 0)
+
+
+MAX_DIGITS = 40
+"""Decimal digits of an integer: room for a seed of 128 bits."""
+
+
+class JsonError(ValueError):
+    """A text that is no JSON; the message states the place and the remedy."""
+
+
+def parse_json(text: str) -> object:
+    """The value of a text.
+
+    Raises:
+        JsonError: it is no JSON, or is ambiguous between readers.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_constant,
+        )
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise JsonError(f"{where}: not JSON ({error.msg}); if the file was cut short, get it again") from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name, value in pairs:
+        if name in values:
+            raise JsonError(f"the name {short(name)} occurs twice in one object; remove one")
+        values[name] = value
+    return values
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise JsonError(f"an integer of {len(digits)} digits; write it with at most {MAX_DIGITS}")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):
+        raise JsonError(f"the number {short(digits)} is too large; write a smaller one")
+    return value
+
+
+def _constant(name: str) -> object:
+    raise JsonError(f"{name} is not JSON; write a number, or null")
+
+
+def short(value: object) -> str:
+    """A value for a message, not too long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:76]} ..."

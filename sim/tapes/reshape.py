@@ -1,17 +1,21 @@
-"""Changes to a whole tape that single events cannot make: rename, merge, shorten, scale.
+"""Changes to a whole tape that single events cannot make: rename, merge, shorten, scale, repair.
 
-Each returns the events of another tape, not necessarily a legal one; it is repaired before it is tried.
+All but `repair` return the events of another tape, not necessarily a legal one; it is repaired before it is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import add
+from typing import Any
 
+from ...models.config import Config
 from ..core.event import Event, Role
+from ..parts.allocator.ledger import Ledger
+from ..targets.base import Profile
 
-__all__ = ["joined", "merged", "renumbered", "requests_of", "scaled", "shortened"]
+__all__ = ["joined", "merged", "renumbered", "repair", "requests_of", "scaled", "shortened"]
 
 _PLACES = (Role.POSITION, Role.END)
 
@@ -94,3 +98,22 @@ def scaled(events: tuple[Event, ...], pages_of: int, smaller: int) -> tuple[Even
         return value * smaller // pages_of if role is Role.POSITION else -(-value * smaller // pages_of)
 
     return tuple(event.recast(scale) for event in events)
+
+
+def repair(config: Config, events: Iterable[Any], profile: Profile) -> tuple[Event, ...]:
+    """The events that remain legal on this cache, each as close to the given one as possible.
+
+    Spans are clipped to what is there, and what still breaks a contract is dropped. A shrinker may then delete or
+    change events freely; what depended on them follows.
+    """
+    if config.level == "engine":
+        return tuple(event for event in events if event.lacks(profile) is None)
+    ledger = Ledger(config, profile.per_forward)
+    kept: list[Event] = []
+    for event in events:
+        clipped = event.clip(ledger)
+        if clipped is None or clipped.lacks(profile) or clipped.violation(ledger):
+            continue
+        ledger.apply(clipped)
+        kept.append(clipped)
+    return tuple(kept)

@@ -13,7 +13,9 @@ from ..core.divergence import CLASSES
 from ..core.schema import MAX_ITEMS, NAME, Schema, config_schema, schema_of, value_schema
 from ..parts.events_file import ALPHABET
 
-__all__ = ["DIALECT", "FORMAT", "MAX_EVENTS", "VERSION", "dumps", "event_schemas", "summary_schema", "tape_schema"]
+__all__ = [
+    "DIALECT", "FORMAT", "MAX_EVENTS", "VERSION", "closed", "dumps", "event_schemas", "summary_schema", "tape_schema",
+]  # fmt: skip
 
 FORMAT = "staleloc-tape"
 VERSION = 1
@@ -80,35 +82,36 @@ def _count(description: str) -> Schema:
     return {"description": description, "type": "integer", "minimum": 0}
 
 
-def _closed(properties: Schema) -> Schema:
+def closed(properties: Schema) -> Schema:
+    """The schema of an object with these properties and no others."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 @cache
 def summary_schema() -> Schema:
     """The schema of the files of ``--json FILE``. It contains the tape's schema, so one file is enough to validate."""
-    divergence = _closed({
-        "class": {"description": "What kind of fault it is.", "enum": list(CLASSES)},
-        "check": {"description": "Name of the check that saw it.", "type": "string", "minLength": 1},
+    divergence = closed({
+        "class": {"description": "Class of the divergence.", "enum": list(CLASSES)},
+        "check": {"description": "Name of the check that reported it.", "type": "string", "minLength": 1},
         "event": _count("The event of the minimal tape after which it shows, counted from 1; 0: before the first."),
         "minimal_length": _count("Events of the minimal tape."),
         "sentence": {"description": "What differs, in one sentence.", "type": "string", "minLength": 1},
         "tape": {"description": "The minimal tape.", "$ref": f"urn:staleloc:tape:{VERSION}"},
     })  # fmt: skip
-    summary = _closed({
+    summary = closed({
         "target": {"description": "The target's name, such as builtin:memo.", "type": "string", "minLength": 1},
         "release": {"description": "The engine's release; null if it has none.", "type": ["string", "null"]},
         "seed": {"description": "Seed of the campaign; null if nothing was drawn.", "type": ["integer", "null"]},
         "verdict": {"enum": ["clean", "divergence", "interrupted"]},
-        "divergences": {"description": "One entry a class and check.", "type": "array", "items": divergence},
+        "divergences": {"description": "One for each bug.", "type": "array", "items": divergence},
         "tapes": _count("Tapes played, those of the shrinker not counted."),
         "events": _count("Events played, those of the shrinker not counted."),
-        "applied": _count("How many of them did what they say."),
-        "skipped": _count("How many of them did not apply when their turn came; engine-level events may not."),
+        "applied": _count("Events that took effect."),
+        "skipped": _count("Events that did not apply when their turn came, which engine-level events may not."),
         "seconds": {"description": "Duration of the campaign.", "type": "number", "minimum": 0},
         "events_per_second": {"type": "number", "minimum": 0},
         "situations": {
-            "description": "Situation worth reaching -> how often it was; 0 where the run proves nothing about it.",
+            "description": "Situation -> how often it occurred; 0: the run proves nothing about it.",
             "type": "object",
             "additionalProperties": _count("Times."),
         },

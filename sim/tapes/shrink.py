@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
-from ...models.config import LEVELS
+from ...models.config import FULL, LEVELS, SWA, Config
 from ..core.divergence import Divergence
 from ..core.tape import Tape
+from ..parts import registry
 from ..parts.allocator import events as ev
+from ..parts.allocator.forwards import STORAGES
 from ..parts.legality import unfit
 from ..targets.base import Profile, TargetError
-from .repair import repair
-from .reshape import joined, merged, renumbered, requests_of, scaled, shortened
-from .simplify import cost, simpler_configs
+from .reshape import joined, merged, renumbered, repair, requests_of, scaled, shortened
 
-__all__ = ["MAX_CANDIDATES", "Effect", "Judge", "Shrunk", "shrink"]
+__all__ = ["MAX_CANDIDATES", "Effect", "Judge", "Shrunk", "cost", "shrink", "simpler_configs"]
 
 MAX_CANDIDATES = 3000
 """Candidates tried at most; a budget in candidates, not in seconds, keeps the result the same everywhere."""
@@ -188,7 +188,7 @@ class _Shrinker:
         """Requests are numbered in the order in which they appear, if that shows the same."""
         candidate = replace(self.tape, events=renumbered(self.tape.events))
         if repair(candidate.config, candidate.events, self.profile) != candidate.events:
-            return  # an event of somebody's file may name requests by other names, and mean others now
+            return  # a declared event may name requests in other fields, and now mean other requests
         divergence = self.judge(candidate)
         if divergence is not None and _identity(divergence, candidate) == self.wanted:
             self.best = candidate, divergence
@@ -222,3 +222,51 @@ class _Shrinker:
         last = self.tape.events[-1:]
         if not self._try(replace(self.tape, events=effect.events)):
             self._try(replace(self.tape, events=effect.events[:-1] + last))
+
+
+def cost(config: Config, events: tuple[ev.Event, ...]) -> tuple[int, ...]:
+    """What a shrink makes smaller: events first, then the cache, then what the events ask for."""
+    cache = config.page_size + len(config.layers) * 4 + config.full_size + config.swa_size + config.need_sort
+    cache += config.host_full_size + config.host_swa_size
+    cache += config.spec_steps + config.spec_topk + config.spec_draft_tokens + config.bigram
+    return len(events), cache, sum(map(_weight, events))
+
+
+def _weight(event: ev.Event) -> int:
+    return sum(map(_size, event.arguments().values()))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, tuple):
+        return 2 + sum(map(_size, value))
+    if isinstance(value, str):
+        return STORAGES.index(value) if value in STORAGES else 0
+    assert isinstance(value, int)
+    return value
+
+
+def simpler_configs(config: Config) -> Iterator[Config]:
+    """Smaller caches: fewer pages, layers, tokens a page."""
+    size = config.page_size
+    for pages in (1, 2, 3, 4, 6):
+        if pages < config.full_pages:
+            yield replace(config, full_size=pages * size, swa_size=min(config.swa_size, pages * size))
+        if pages < config.swa_pages:
+            yield replace(config, swa_size=pages * size)
+    for layers in ((SWA,), (FULL, SWA), (SWA, SWA)):
+        if len(layers) < len(config.layers):
+            yield replace(config, layers=layers)
+    for smaller in (2, 4, 16):
+        if 1 < smaller < size:
+            full, swa = config.full_pages * smaller, config.swa_pages * smaller
+            yield replace(config, page_size=smaller, full_size=full, swa_size=swa)
+    if config.need_sort:
+        yield replace(config, need_sort=False)
+    yield from registry.simpler_configs(config)
+    if config.host_full_size:
+        yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")
+        for slots in (size, 2 * size, 4 * size):
+            if slots < config.host_full_size:
+                yield replace(config, host_full_size=slots)
+            if slots < config.host_swa_size:
+                yield replace(config, host_swa_size=slots)

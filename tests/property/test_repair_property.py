@@ -13,9 +13,8 @@ from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.legality import find_violation
-from staleloc.sim.tapes.repair import repair
-from staleloc.sim.tapes.reshape import joined, merged, requests_of, scaled, shortened
-from staleloc.sim.tapes.simplify import simpler_configs
+from staleloc.sim.tapes.reshape import joined, merged, repair, requests_of, scaled, shortened
+from staleloc.sim.tapes.shrink import simpler_configs
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin import BuiltinTarget
 

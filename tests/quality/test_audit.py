@@ -26,7 +26,7 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
     assert len(verdicts) == 6
     assert [name for name, site in verdicts.items() if site["verdict"] != "safe"] == ["KvPool.register_mapping"]
     assert verdicts["KvPool.register_mapping"]["verdict"] == "unproven"
-    assert "build leads to it and drops nothing" in verdicts["KvPool.register_mapping"]["why"]
+    assert "build leads to it without an invalidation" in verdicts["KvPool.register_mapping"]["why"]
     assert not told["unread"]
     outcomes = {it["name"]: it["outcome"] for it in told["guards"]}
     known = reasons_for("builtin").guards.keys()
@@ -65,5 +65,5 @@ def test_a_pattern_that_matches_no_function_is_told(tmp_path: Path) -> None:
     done = warm.run([*COMMAND, "--guards", "swap.py:*"], tmp_path)
     assert done.returncode == 2
     assert done.stderr.strip().endswith(
-        "no function that was read closely matches 'swap.py:*'; patterns are for PATH:FUNCTION"
+        "no function with code on the mapping matches 'swap.py:*'; a pattern is PATH:FUNCTION"
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.matrix.hunt import scope_of
+from staleloc.sim.matrix.record import scope_of
 from staleloc.sim.parts.allocator.checks import CHECKS
 from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.decode_node.events import DISAGG_EVENTS

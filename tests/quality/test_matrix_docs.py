@@ -10,9 +10,9 @@ import pytest
 
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.matrix import file, pages
-from staleloc.sim.matrix.hunt import looks_like, scope_of
+from staleloc.sim.matrix.measure import looks_like
 from staleloc.sim.matrix.measurements import Matrix, Replayed
-from staleloc.sim.matrix.record import alarms, hunted, places
+from staleloc.sim.matrix.record import alarms, hunted, places, scope_of
 from staleloc.sim.tapes.scenarios import Scenario, scenarios
 
 ROOT = Path(__file__).parents[2]

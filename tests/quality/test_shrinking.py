@@ -15,7 +15,7 @@ from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator.events import Alloc, Backup, Clear, Free, RegisterMapping, Restore
 from staleloc.sim.parts.drive import play_tape
-from staleloc.sim.tapes.repair import repair
+from staleloc.sim.tapes.reshape import repair
 from staleloc.sim.tapes.shrink import Judge, Shrunk, shrink
 from staleloc.sim.targets.base import Profile, Target
 from staleloc.sim.targets.mutants import MUTANTS

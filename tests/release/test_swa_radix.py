@@ -12,7 +12,7 @@ from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.run.player import Player
-from staleloc.sim.tapes.repair import repair
+from staleloc.sim.tapes.reshape import repair
 from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.sglang.fetch import Release
 

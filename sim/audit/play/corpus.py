@@ -15,8 +15,7 @@ from typing import Any
 
 from ....models.config import FEATURES, LEVELS
 from ...core.choices import seeded
-from ...core.tape import Tape
-from ...core.verdict import Verdict
+from ...core.tape import Tape, Verdict
 from ...parts.drive import play_tape
 from ...parts.generate import generate_tape
 from ...parts.hooks import check_drawn, declared, fingerprint, watched

@@ -13,8 +13,7 @@ from typing import Any
 
 from ...core.divergence import Divergence
 from ...core.event import Event
-from ...run.process import START_SECONDS
-from ...run.protocol import divergence_from_json, divergence_to_json
+from ...run.process import START_SECONDS, divergence_from_json, divergence_to_json
 from ...targets.base import Scope
 from ..guards import Change
 from ..source.program import Source

@@ -11,8 +11,7 @@ from typing import Any
 
 from ...parts.events_file import handed_on, read
 from ...parts.hooks import DeclaredError, loaded
-from ...run.process import ChildProcess, WorkerDied, WorkerHung
-from ...run.protocol import worker_streams
+from ...run.process import ChildProcess, WorkerDied, WorkerHung, worker_streams
 from ...targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs", "serve_job"]
@@ -45,14 +44,14 @@ def _answer(worker: ChildProcess, limit: float) -> Any:
     try:
         return worker.receive(limit)
     except WorkerHung:
-        raise TargetError(f"the woven target gave no account within {limit:.0f} s") from None
+        raise TargetError(f"the instrumented target gave no result within {limit:.0f} s") from None
     except WorkerDied as error:
         if error.code:
-            log = " ".join(error.log.split())[:300] or "it said nothing"
-            raise TargetError(f"the woven target could not be played (exit code {error.code}): {log}") from None
+            log = " ".join(error.log.split())[:300] or "no message"
+            raise TargetError(f"the instrumented target could not be played (exit code {error.code}): {log}") from None
     events = loaded()
     what = "the target" if events is None else f"{events.path} or the target"
-    raise TargetError(f"a process ended in the middle of its job, with exit code 0: {what} does that")
+    raise TargetError(f"a process ended during its job with exit code 0, as {what} does")
 
 
 def serve_job(work: Callable[[dict[str, Any]], Any]) -> None:

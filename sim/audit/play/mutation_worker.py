@@ -21,7 +21,7 @@ from ...core.tape import Tape
 from ...parts.drive import play_tape
 from ...parts.hooks import DeclaredError, said
 from ...parts.legality import profile_of
-from ...run.protocol import divergence_to_json, end_with_parent
+from ...run.process import divergence_to_json, end_with_parent
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse
@@ -169,7 +169,7 @@ def _forked(work: Callable[[], dict[str, Any]], limit: float, change: dict[str, 
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if text is None:
-        return {"outcome": _lost(change), "why": "it does not come back", "seconds": limit}
+        return {"outcome": _lost(change), "why": "it does not return", "seconds": limit}
     account: dict[str, Any] = json.loads(text) if text else {"outcome": _lost(change), "why": "its process ended"}
     if "error" in account:
         raise DeclaredError(account["error"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...findings.files import check_apart, check_file, check_folder, save, write
+from ...findings.files import check_outputs, save, write
 from ...findings.finding import Finding, Origin
 from ...findings.text import render
 from ...parts.legality import profile_of
@@ -100,14 +100,6 @@ class AuditOutputs:
     folder: Path
     prefix: str = ""
 
-    def check(self) -> None:
-        """Raise KeepError unless all can be written."""
-        check_apart(self.json, self.sarif, self.html)
-        for path in (self.json, self.sarif, self.html):
-            if path is not None:
-                check_file(path)
-        check_folder(self.folder)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -139,7 +131,7 @@ def run(
         TargetError: the target cannot be fetched or played.
         KeepError: a file cannot be written.
     """
-    outputs.check()
+    check_outputs(outputs.json, outputs.sarif, outputs.html, folder=outputs.folder)
     spec = parse(target)
     tree = spec.family.sources(spec)
     show("reading the source")
@@ -148,15 +140,15 @@ def run(
     if spec.root is not None and found.unread:  # all files of the embedded target are loaded
         raise TargetError(f"{target}: {found.unread[0].path}: {found.unread[0].reason}")
     if not found.sites:
-        raise TargetError(f"{target}: nothing in {found.files} files has to do with the mapping")
+        raise TargetError(f"{target}: no use of the mapping in {found.files} files")
     sources = {path: module.source for path, module in reading.program.modules.items()}
     changes = changes_of(reading, found, only)
     lost = unmatched(reading, only)
     if lost is not None:
-        raise TargetError(f"no function that was read closely matches {lost!r}; patterns are for PATH:FUNCTION")
+        raise TargetError(f"no function with code on the mapping matches {lost!r}; a pattern is PATH:FUNCTION")
     show("playing tapes")
     coverage = measure_coverage(target, found, changes, sources, budget)
-    show(f"taking away {len(changes)} guards, one at a time")
+    show(f"removing {len(changes)} guards, one at a time")
     reasons = reasons_for(target)
     guards = tried(changes, prove(target, changes, sources, coverage, budget, reasons.unnoticeable), reasons)
     rows = rows_of(found, {path: it.module for path, it in sources.items()}, coverage, guards)

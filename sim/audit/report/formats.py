@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ...findings.finding import our_version
 from ...findings.text import columns
-from ...run.protocol import divergence_to_json
+from ...run.process import divergence_to_json
 from ..guards import KINDS
 from ..play.mutation import Proof
 from ..source.program import Spot
@@ -32,8 +32,8 @@ def to_text(audit: Audit) -> str:
     """Return the report for a terminal."""
     found, coverage = audit.found, audit.coverage
     lines = [
-        f"{audit.target}: {len(audit.rows)} places change the mapping, {len(found.caches)} keep a translation "
-        f"({found.parsed} of {found.files} files read closely)",
+        f"{audit.target}: {len(audit.rows)} mutation sites, {len(found.caches)} caches of a translation "
+        f"({found.parsed} of {found.files} files analysed)",
         *textwrap.wrap(f"{coverage.tapes} tapes at {', '.join(str(it) for it in coverage.scopes)}", _WIDTH),
         "",
         *_table(audit),
@@ -54,7 +54,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     guards = f"{row.killed} of {row.tried}" if row.tried else "none"
     counts = (str(row.reached), str(row.exposed), str(row.served))
     shown = "" if row.shown_by is None else killed_by(row.shown_by)
-    verdict = "not asked" if row.why == LEFT_ALONE else row.verdict
+    verdict = "not selected" if row.why == LEFT_ALONE else row.verdict
     return (f"{spot.path}:{spot.line}", spot.function, row.site.kind, *counts, guards, verdict, shown)
 
 
@@ -97,7 +97,7 @@ def _guards(audit: Audit) -> list[str]:
     """Return the lines on removed guards."""
     if not audit.guards:
         return []
-    head = ("guards, each taken away once", "found", *get_args(Standing))
+    head = ("guards, each removed once", "found", *get_args(Standing))
     lines = columns([head, *by_kind(audit)], indent="")
     for it in audit.guards:
         told = _outcome(it)
@@ -111,9 +111,9 @@ def _outcome(tried: Tried) -> str:
     known reason."""
     proof, reason = tried.proof, tried.reason
     if tried.is_stale:
-        return "said to be missed by nothing, and killed: the entry is stale"
+        return "killed, although listed as equivalent: the entry is stale"
     if tried.stands == "unnoticed":
-        return f"unnoticed by {proof.tapes} tapes{f' ({reason.why})' if reason else ''}"
+        return f"survived {_counted(proof.tapes)}{f' ({reason.why})' if reason else ''}"
     if proof.outcome in ("not made", "failed") or (tried.stands == "untried" and tried.change.kind == "invalidation"):
         return f"{proof.outcome}{f': {proof.why}' if proof.why else ''}"
     if tried.change.kind != "invalidation":
@@ -122,34 +122,36 @@ def _outcome(tried: Tried) -> str:
         return f"{tried.stands}: {reason.why}"
     kind = proof.divergence.kind if proof.divergence else proof.why
     if proof.outcome == "otherwise":
-        return f"killed by {kind}, and by no answer from before in {proof.tapes} tapes"
-    return f"killed after {proof.tapes} tapes by {killed_by(proof)}: {kind}"
+        return f"killed by {kind}, and by no stale translation in {_counted(proof.tapes)}"
+    return f"killed after {_counted(proof.tapes)} by {killed_by(proof)}: {kind}"
+
+
+def _counted(tapes: int) -> str:
+    return f"{tapes} tape{'s' * (tapes != 1)}"
 
 
 def _others(audit: Audit) -> list[str]:
     sites = audit.found.sites
     counts = [
-        (sum(it.kind == "alias" for it in sites), "keep it under another name"),
-        (sum(it.kind == "hand-out" for it in sites), "hand it to other code"),
-        (sum(it.detail == "its first" for it in sites), "make an object's first"),
+        (sum(it.kind == "alias" for it in sites), "store it under another name"),
+        (sum(it.kind == "hand-out" for it in sites), "pass it to other code"),
+        (sum(it.detail == "its first" for it in sites), "create an object's initial mapping"),
     ]
     said = ", ".join(f"{count} {what}" for count, what in counts if count)
-    lines = _wrapped(f"other places that have to do with the mapping: {said} (--json lists them)") if said else []
+    lines = _wrapped(f"other uses of the mapping: {said} (--json lists them)") if said else []
     for unread in audit.found.unread[:_SHOWN]:
         lines += _wrapped(f"not read: {unread.path}: {unread.reason}")
     tapes = audit.unexplained
     if tapes:
         told = ", ".join(f"{kind or 'the end'} {count}" for kind, count in sorted(tapes.items()))
-        lines += _wrapped(
-            f"{tapes.total()} more tapes diverge, and no site explains them: see staleloc fuzz (in {told})"
-        )
+        lines += _wrapped(f"{tapes.total()} more tapes diverge, which no site explains: see staleloc fuzz (in {told})")
     return [*lines, ""]
 
 
 def _caches(audit: Audit) -> list[str]:
     shown = sorted(audit.found.caches, key=lambda it: (-len(it.dropped), it.name))
     rows = [
-        (it.name, f"kept at {len(it.kept)}", f"dropped at {len(it.dropped)}", f"asked at {len(it.read)} places")
+        (it.name, f"kept at {len(it.kept)}", f"dropped at {len(it.dropped)}", f"read at {len(it.read)} places")
         for it in shown[:_SHOWN]
     ]
     rest = [f"  and {len(shown) - _SHOWN} more (--json lists them)"] if len(shown) > _SHOWN else []

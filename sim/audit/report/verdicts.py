@@ -99,7 +99,7 @@ Standing = Literal["killed", "known", "not driven", "unnoticed", "untried"]
 target here has; no tape missed it; or it was not tried, because no tape reached it or the source does not run without
 it."""
 
-LEFT_ALONE = "its invalidations were left alone"
+LEFT_ALONE = "its invalidations were not selected"
 """Why a site is unproven that the user did not ask about."""
 
 
@@ -192,7 +192,7 @@ def tried(changes: Sequence[Change], proofs: Sequence[Proof], reasons: Reasons) 
             guards.append(Tried(change, proof, reason, _standing(proof, reason)))
         else:
             stands = _standing(proof, None)
-            hint = Reason(reason.sort, f"of {reasons.subject} is known: {reason.why}")
+            hint = Reason(reason.sort, f"known of {reasons.subject}: {reason.why}")
             guards.append(Tried(change, proof, None if stands == "killed" else hint, stands))
     return guards
 
@@ -226,7 +226,7 @@ def _row(number: int, found: Map, modules: dict[str, str], coverage: Coverage, g
     drops = [it for it in here if it.change.kind == "invalidation"]
     diverged = _showing(number, coverage)
     verdict: Verdict = "unguarded"
-    why = "an answer from before is served"
+    why = "a stale translation is served"
     if not diverged:
         missing = (
             _missing(number, site, modules, coverage, drops)
@@ -271,14 +271,14 @@ def _proof(found: Map, drops: Sequence[Tried]) -> str:
     """Return the basis of the verdict "safe". Other caches than these were only watched."""
     caches = sorted({found.caches[number].name for it in drops for number in it.change.caches})
     killed = sum(it.stands == "killed" for it in drops)
-    known = f", {len(drops) - killed} known to be noticed by nothing" if killed < len(drops) else ""
+    known = f", {len(drops) - killed} equivalent" if killed < len(drops) else ""
     without = f"without its invalidations of {', '.join(caches)} one does ({killed} killed{known})"
-    return f"no tape shows an answer from before, and {without}"
+    return f"no tape shows a stale translation, and {without}"
 
 
 _UNTRIED = {
-    "never needed": "no tape asked again for what it dropped",
-    "not made": "the statement cannot be taken away, or is not run here",
+    "never needed": "no tape requested the dropped translation again",
+    "not made": "the statement cannot be removed, or does not run here",
     "failed": "the changed target could not be loaded",
 }
 """Outcome of a removal that was not tried -> its meaning."""
@@ -291,19 +291,19 @@ def _missing(number: int, site: Site, modules: dict[str, str], coverage: Coverag
     if number not in coverage.reached:
         return "no event reached it"
     if not coverage.exposed[number]:
-        return "no answer was alive that was asked for again afterwards"
+        return "no live cached translation was requested again afterwards"
     if {it.change.spot for it in drops} != {it.spot for it in site.guards}:
         return LEFT_ALONE
     if not drops:
-        return f"nothing on its way drops an answer; none of {coverage.tapes} tapes shows one that outlived it"
+        return f"no invalidation on its way; none of {coverage.tapes} tapes shows a translation that outlived it"
     if site.open:
-        return f"{site.open[0]} leads to it and drops nothing"
+        return f"{site.open[0]} leads to it without an invalidation"
     for it in drops:
         name = f"{it.change.name} (line {it.change.line})"
         if it.proof.outcome == "otherwise":
-            return f"{name}: without it tapes diverge, and none by an answer from before"
+            return f"{name}: without it tapes diverge, but none with a stale translation"
         if it.stands == "unnoticed":
-            return f"{name}: {it.proof.tapes} tapes did not notice"
+            return f"{name}: survived {it.proof.tapes} tapes"
         if it.stands not in ("killed", "known"):
             return f"{name} was not tried: {it.proof.why or _UNTRIED.get(it.proof.outcome, it.stands)}"
     return ""
@@ -316,8 +316,8 @@ def _slipped(number: int, found: Map, coverage: Coverage, drops: Sequence[Tried]
         count = coverage.served[number][cache]
         if count:
             return (
-                f"{found.caches[cache].name} was asked {count} times after it and still had the answer from before, "
-                "past its invalidations; no tape shows that it was wrong"
+                f"{found.caches[cache].name} was requested {count} times after it and still had the old "
+                "translation, despite its invalidations; no tape shows that it was wrong"
             )
     return ""
 
@@ -330,12 +330,15 @@ def _doubted(number: int, found: Map, coverage: Coverage) -> str:
             if site != number:
                 continue
             if cache == UNKNOWN_CACHE and not it.group.stale:
-                return f"{it.name} diverges ({it.group.kind}) in {it.group.asked}, which comes to it"
+                return f"{it.name} diverges ({it.group.kind}) in {it.group.asked}, which reaches it"
             if cache == UNKNOWN_CACHE:
                 return (
-                    f"{it.name} serves an answer from before {it.group.stale}, which comes to it, and what keeps that "
-                    "answer was not found in the source"
+                    f"{it.name} uses a translation from before {it.group.stale}, which reaches it; the cache of that "
+                    "translation was not found in the source"
                 )
             name = found.caches[cache].name
-            return f"{it.name} diverges ({it.group.kind}) after {name} served an answer from before it; that may be why"
+            return (
+                f"{it.name} diverges ({it.group.kind}) after {name} served a translation from before it, which may be "
+                "the cause"
+            )
     return ""

@@ -116,7 +116,7 @@ def _last(function: Function) -> str:
 
 
 def _is_abstract(function: Function) -> bool:
-    """Whether a body says nothing: a docstring, ``pass``, ``...``, or that somebody else must."""
+    """Whether a body does nothing: a docstring, ``pass``, ``...`` or ``raise``."""
     body = getattr(function.node, "body", [])
     return all(
         isinstance(it, ast.Pass | ast.Raise) or (isinstance(it, ast.Expr) and isinstance(it.value, ast.Constant))

@@ -14,7 +14,7 @@ from pathlib import Path
 __all__ = ["MAX_BYTES", "Function", "Program", "Source", "Spot", "Unread", "parse", "read_tree", "text_of"]
 
 MAX_BYTES = 4_000_000
-"""A larger file is not read: generated tables, not code that somebody reviews."""
+"""A larger file is not read: it holds generated tables, not reviewed code."""
 
 SET_ASIDE = frozenset({"test", "tests", "testing", "benchmark", "benchmarks", "__pycache__", "node_modules"})
 """Folders that hold no part of an engine."""

@@ -303,7 +303,7 @@ class _Ways:
                 continue
             callers = [it for it in self._callers[function] if it not in seen]
             if function.name.rpartition(".")[2] == "__init__":
-                continue  # of what it makes nobody has asked anything yet
+                continue  # no translation of its mapping was requested yet
             if not callers or depth == _DEPTH:
                 bare[function.name] = None
             todo += [(it, depth + 1) for it in callers]

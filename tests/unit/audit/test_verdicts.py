@@ -88,20 +88,20 @@ def test_a_guard_that_is_missed_makes_a_site_safe():
             GUARDED,
             {"exposed": defaultdict(Counter)},
             "killed",
-            "no answer was alive that was asked for again afterwards",
+            "no live cached translation was requested again afterwards",
         ),
-        (GUARDED, {}, "survived", "Pool.guarded without self.cached = None (line 13): 4 tapes did not notice"),
-        (GUARDED, {}, "never needed", "no tape asked again for what it dropped"),
-        (GUARDED, {}, "not made", "the statement cannot be taken away"),
+        (GUARDED, {}, "survived", "Pool.guarded without self.cached = None (line 13): survived 4 tapes"),
+        (GUARDED, {}, "never needed", "no tape requested the dropped translation again"),
+        (GUARDED, {}, "not made", "the statement cannot be removed"),
         (GUARDED, {}, "failed", "the changed target could not be loaded"),
-        (GUARDED, {}, "otherwise", "without it tapes diverge, and none by an answer from before"),
+        (GUARDED, {}, "otherwise", "without it tapes diverge, but none with a stale translation"),
         (
             GUARDED,
             {"served": defaultdict(Counter, {GUARDED: Counter({0: 5})})},
             "killed",
-            "Pool.cached was asked 5 times after it and still had the answer from before, past its invalidations",
+            "Pool.cached was requested 5 times after it and still had the old translation, despite its invalidations",
         ),
-        (BARE, {}, "killed", "nothing on its way drops an answer; none of 9 tapes shows one that outlived it"),
+        (BARE, {}, "killed", "no invalidation on its way; none of 9 tapes shows a translation that outlived it"),
     ],
 )
 def test_what_a_proof_lacks_is_said(number, given, outcome, why):
@@ -138,7 +138,7 @@ def test_an_answer_that_nobody_is_known_to_keep_makes_no_site_of_its_event_safe(
     )
     told = row(GUARDED, reach(failures=diverging((7, way, 3))))
     assert told.verdict == "unproven"
-    assert told.why.startswith("tape 7 at the allocator level serves an answer from before clear, which comes to it")
+    assert told.why.startswith("tape 7 at the allocator level uses a translation from before clear, which reaches it")
 
 
 def test_a_cache_that_serves_another_answer_in_that_event_is_in_doubt_instead():
@@ -160,18 +160,20 @@ def test_a_tape_that_diverges_whatever_way_makes_no_site_safe_past_which_an_answ
         )
         assert row(GUARDED, reach(failures=diverging((7, way, 3)))).verdict == verdict
     assert row(GUARDED, reach(failures=diverging((7, way, 3)))).why == (
-        "tape 7 at the allocator level diverges (alias) in alloc, which comes to it"
+        "tape 7 at the allocator level diverges (alias) in alloc, which reaches it"
     )
     way = FailureGroup("alias", "alloc", "", (), ((GUARDED, 0),))
     told = row(GUARDED, reach(failures=diverging((7, way, 3))))
-    assert told.why.startswith("tape 7 at the allocator level diverges (alias) after Pool.cached served an answer from")
+    assert told.why.startswith(
+        "tape 7 at the allocator level diverges (alias) after Pool.cached served a translation from"
+    )
 
 
 def test_a_site_that_was_asked_about_is_not_exposed_by_that():
     """To look up a site that nothing was counted of counts nothing."""
     told = reach(exposed=defaultdict(Counter))
     assert not any(told.exposed[site][0] for site in (GUARDED, BARE))
-    assert row(GUARDED, told).why == "no answer was alive that was asked for again afterwards"
+    assert row(GUARDED, told).why == "no live cached translation was requested again afterwards"
 
 
 def audit(reached: Coverage) -> Audit:
@@ -186,22 +188,22 @@ def test_the_table_has_a_line_a_site_and_a_reason_for_each_that_is_not_safe():
     told = formats.to_text(audit(diverged((BARE, 0))))
     assert "pool.py:12  Pool.guarded  write  3        2        0       1 of 1  safe       alloc, free (0.5 s)" in told
     assert "pool.py:16  Pool.bare     write  2        2        0       none    unguarded" in told
-    assert "an answer from before is served by Pool.cached (tape 7 at the allocator level)" in " ".join(told.split())
+    assert "a stale translation is served by Pool.cached (tape 7 at the allocator level)" in " ".join(told.split())
     assert "Pool.guarded without self.cached = None: killed after 4 tapes by alloc, free (0.5 s): alias" in told
 
 
 def test_a_tape_that_no_site_explains_is_counted():
     """A divergence is never passed over."""
     told = formats.to_text(audit(reach(failures=diverging((7, FailureGroup("leak", "free", "", ()), 3)))))
-    assert "1 more tapes diverge, and no site explains them: see staleloc fuzz (in free 1)" in told
+    assert "1 more tapes diverge, which no site explains: see staleloc fuzz (in free 1)" in told
 
 
 def test_annotations_are_escaped_for_github():
     """One line a site that is not safe, an error if it is unguarded; no text ends a line or a property early."""
     lines = formats.to_github(audit(diverged((BARE, 0))), "a,b:c/")
     assert lines == [
-        "::error file=a%2Cb%3Ac/pool.py,line=16,title=staleloc: unguarded::Pool.bare changes the mapping: an answer "
-        "from before is served by Pool.cached (tape 7 at the allocator level)"
+        "::error file=a%2Cb%3Ac/pool.py,line=16,title=staleloc: unguarded::Pool.bare changes the mapping: a stale "
+        "translation is served by Pool.cached (tape 7 at the allocator level)"
     ]
 
 
@@ -240,7 +242,7 @@ def test_what_is_known_of_a_guard_decides_how_it_stands(outcome, sort, stands):
     (it,) = tried(CHANGES, [Proof(outcome, 4)], Reasons("a release", False, [vars_of(reasons)]))
     assert it.stands == ("killed" if missed else "unnoticed" if outcome == "survived" else "untried")
     assert not it.is_stale
-    assert it.reason is None or it.reason.why == "of a release is known: the reason"
+    assert it.reason is None or it.reason.why == "known of a release: the reason"
 
 
 def vars_of(reasons: Reasons) -> dict[str, str]:

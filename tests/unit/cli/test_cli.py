@@ -241,7 +241,7 @@ def test_a_mutant_is_looked_for_at_its_level(run: Run) -> None:
 
 def test_targets_and_mutants_are_listed(run: Run) -> None:
     assert "builtin:first_layer" in run("targets", "list").stdout
-    assert "takes a translation made up front" in run("targets", "show", "builtin").stdout
+    assert "accepts a translation made in advance" in run("targets", "show", "builtin").stdout
     assert re.search(rf"^{MUTANT} +builtin +\w", run("mutants", "list").stdout, re.MULTILINE)
 
 
@@ -312,12 +312,12 @@ def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: S
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tapes", "9", "--seconds", "9"], "--tapes and --seconds are two ways to say when to stop; give one"),
-        (["--show"], "--show shows what is in a file; give it with --json"),
-        (["--targets", "0.5.12,builtin"], "'builtin' is no SGLang release; use for example 0.5.12"),
-        (["--seeds", "4-x"], "'4-x' is no list of seeds such as 0-4 or 0,3"),
-        (["--seeds", "0,3-1"], "'0,3-1' is no list of seeds such as 0-4 or 0,3"),
-        (["--seeds", "0-1000"], "'0-1000' is no list of seeds such as 0-4 or 0,3"),
+        (["--tapes", "9", "--seconds", "9"], "--tapes and --seconds exclude each other; give one"),
+        (["--show"], "--show needs a file; give it with --json"),
+        (["--targets", "0.5.12,builtin"], "'builtin' is not a release of SGLang; use for example 0.5.12"),
+        (["--seeds", "4-x"], "'4-x' is not a list of seeds; use for example 0-4 or 0,3"),
+        (["--seeds", "0,3-1"], "'0,3-1' is not a list of seeds; use for example 0-4 or 0,3"),
+        (["--seeds", "0-1000"], "'0-1000' is not a list of seeds; use for example 0-4 or 0,3"),
         (["--targets", "0.5.1"], "sglang==0.5.1 is older than 0.5.11, the first release that can be driven"),
         (["--html", "no/such/folder/a.html"], "no/such/folder/a.html cannot be written"),
     ],
@@ -334,4 +334,4 @@ def test_a_file_that_is_no_matrix_is_refused(tmp_path: Path, run: Run) -> None:
     (tmp_path / "m.json").write_text("[" * 100_000)
     done = run("matrix", "--show", "--json", "m.json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "staleloc: m.json is no matrix; give another path\n"
+    assert done.stderr == "staleloc: m.json is not a matrix; give another path\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staleloc.sim.findings.files import KeepError, check_apart, check_file
+from staleloc.sim.findings.files import KeepError, check_file, check_outputs
 
 
 @pytest.mark.parametrize("name", ["link.json", "hard.json", "folder/../m.json"])
@@ -19,8 +19,8 @@ def test_a_file_by_another_name_is_the_same_file(tmp_path: Path, name: str) -> N
     (tmp_path / "link.json").symlink_to("m.json")
     os.link(file, tmp_path / "hard.json")
     with pytest.raises(KeepError, match="given twice"):
-        check_apart(file, None, tmp_path / name)
-    check_apart(file, tmp_path / "other.json")
+        check_outputs(file, None, tmp_path / name)
+    check_outputs(file, tmp_path / "other.json")
 
 
 def test_a_look_at_a_link_to_nothing_leaves_it(tmp_path: Path) -> None:

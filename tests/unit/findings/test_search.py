@@ -35,7 +35,7 @@ def test_a_finding_that_another_process_does_not_confirm_is_said_to_be_unsteady(
     (finding,) = find(Origin("builtin", seed=0), Budget(first=True), 1).findings
     assert (finding.divergence.kind, finding.divergence.check) == ("leak", "conservation")
     assert finding.unsteady
-    assert "Not steady: played again in a new process" in render(finding)
+    assert "Not reproducible: in a new process" in render(finding)
 
 
 def test_a_finding_that_is_confirmed_is_not(hostile: Spoil) -> None:
@@ -45,7 +45,7 @@ def test_a_finding_that_is_confirmed_is_not(hostile: Spoil) -> None:
     )
     (finding,) = find(Origin("builtin", seed=0), Budget(first=True), 1).findings
     assert not finding.unsteady
-    assert "Not steady" not in render(finding)
+    assert "Not reproducible" not in render(finding)
 
 
 def test_what_was_found_outlives_an_error_of_the_harness(hostile: Spoil) -> None:
@@ -105,7 +105,7 @@ def test_ctrl_c_in_a_shrink_keeps_the_smallest_tape_so_far(monkeypatch: pytest.M
     assert all(it.shrunk is not None and len(it.tape.events) == it.shrunk.before for it in others)
     assert kept == outcome.findings
     assert outcome.results.notes == [
-        f"interrupted; tape {first.origin.index} is as small as it was by then, those after it are as they were found"
+        f"interrupted; tape {first.origin.index} is not fully shrunk, and no later tape is shrunk"
     ]
     monkeypatch.undo()
     with Player("builtin", "free-repeats-page") as player:
@@ -121,7 +121,7 @@ def test_an_error_of_the_harness_in_a_shrink_keeps_the_smallest_tape_so_far(monk
     assert len(shrunk.tape.events) < shrunk.before
     assert not shrunk.minimal
     (note,) = outcome.results.notes
-    assert re.fullmatch(r"tape \d+ is as small as it was before this: out of memory\?", note)
+    assert re.fullmatch(r"tape \d+ is not fully shrunk: out of memory\?", note)
 
 
 def test_a_shrink_shows_how_far_it_is() -> None:

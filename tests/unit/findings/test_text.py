@@ -10,8 +10,7 @@ from staleloc.models.config import SWA, Config
 from staleloc.models.situations import SITUATIONS
 from staleloc.sim.core.divergence import CLASSES, Divergence
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.findings.describe import steps
-from staleloc.sim.findings.explain import fact, marks, sentence
+from staleloc.sim.findings.explain import fact, marks, sentence, steps
 from staleloc.sim.findings.files import KeepError, check_file, check_folder, save
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.summary import Summary

@@ -9,9 +9,9 @@ import pytest
 
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.matrix import pages
-from staleloc.sim.matrix.hunt import looks_like, scope_of
+from staleloc.sim.matrix.measure import looks_like
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from staleloc.sim.matrix.record import alarms, claim, disagreement, order, seen_there
+from staleloc.sim.matrix.record import alarms, claim, disagreement, order, scope_of, seen_there
 from staleloc.sim.matrix.tables import Cell, cell_of, quiet_rows, quiet_total, short
 from staleloc.sim.tapes.scenarios import Said, Scenario, scenarios
 from staleloc.sim.targets.base import Scope
@@ -62,14 +62,24 @@ def test_releases_are_in_the_order_of_their_numbers() -> None:
         ("diverges", "sglang==0.5.13", None, False),
         ("silent", "sglang==0.5.14", None, False),
         ("unplayable", "sglang==0.5.13", None, False),
-        ("other", "sglang==0.5.14", "diverges as something else (race: x), and was silent before", True),
+        ("other", "sglang==0.5.14", "diverges with another class (race: x), although it was silent before", True),
         ("other", "sglang==0.5.16", None, False),
-        ("diverges", "sglang==0.5.14", "diverges, and is said to be fixed since 0.5.14", True),
-        ("diverges", "sglang==0.5.15", "diverges, and is said to be fixed since 0.5.14", False),
-        ("diverges", "sglang==0.5.11", "diverges, and is said to have it since 0.5.12 only", False),
-        ("silent", "sglang==0.5.12", "is silent, and is said to have it", False),
-        ("silent", "sglang==0.5.13", "is silent, and diverged before: because", False),
-        ("other", "sglang==0.5.12", "diverges as something else (race: x), and is said to have it", False),
+        ("diverges", "sglang==0.5.14", "diverges, although the record says that it is fixed since 0.5.14", True),
+        ("diverges", "sglang==0.5.15", "diverges, although the record says that it is fixed since 0.5.14", False),
+        (
+            "diverges",
+            "sglang==0.5.11",
+            "diverges, although the record says that it has the bug only since 0.5.12",
+            False,
+        ),
+        ("silent", "sglang==0.5.12", "is silent, although the record says that it has the bug", False),
+        ("silent", "sglang==0.5.13", "is silent, although it diverged before: because", False),
+        (
+            "other",
+            "sglang==0.5.12",
+            "diverges with another class (race: x), although the record says that it has the bug",
+            False,
+        ),
     ],
 )
 def test_what_is_seen_and_what_is_said_are_compared(verdict: str, target: str, says: str | None, alarm: bool) -> None:
@@ -91,7 +101,7 @@ def test_a_scenario_without_a_record_alarms_where_it_was_silent() -> None:
     known = replace(PARTIAL, said=None, diverges=(), silent=(NEW,))
     differs = disagreement(known, NEW, Replayed("diverges"))
     assert differs is not None
-    assert (differs.text, differs.alarm) == ("diverges, and was silent before", True)
+    assert (differs.text, differs.alarm) == ("diverges, although it was silent before", True)
     assert disagreement(known, OLD, Replayed("diverges")) is None
 
 
@@ -120,7 +130,9 @@ def test_a_find_where_another_level_is_known_to_diverge_is_not_new(small: Matrix
     quiet = ALL["pr34924-window-never-evicted"]
     small.replays[OLD] |= {known.name: Replayed("diverges"), quiet.name: Replayed("silent")}
     [total] = quiet_total(small, [quiet])
-    assert total.endswith(": 9 tapes, nothing new; 1 of the hunts found a bug that is known there at another level.")
+    assert total.endswith(
+        ": 9 tapes, nothing new; 1 of the hunts found a bug that is known at another level of the release."
+    )
 
 
 def quiet_of(hunt: Hunt | None, known: Scenario = PARTIAL) -> str:

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from staleloc.sim.cli import matrix as cli_matrix
 from staleloc.sim.matrix import command, file, hunt, measure
-from staleloc.sim.matrix.hunt import drawn, scope_of
+from staleloc.sim.matrix.measure import drawn
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Replayed
+from staleloc.sim.matrix.record import scope_of
 from staleloc.sim.run.player import Player, WorkerLost
 from staleloc.sim.run.progress import Progress
 from staleloc.sim.tapes.scenarios import Scenario, scenarios

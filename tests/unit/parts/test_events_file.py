@@ -15,10 +15,9 @@ from staleloc.models.config import SWA, Config
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.schema import event_to_json, fits, schema_of
-from staleloc.sim.core.tape import Tape
-from staleloc.sim.core.verdict import Verdict
+from staleloc.sim.core.tape import Tape, Verdict
 from staleloc.sim.declared import Books
-from staleloc.sim.findings.describe import steps
+from staleloc.sim.findings.explain import steps
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.parts import events_file
 from staleloc.sim.parts import hooks as guarding
@@ -31,8 +30,7 @@ from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.hooks import DeclaredError, check_drawn, fingerprint, watched
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import TapeError, dumps, loads, to_json
-from staleloc.sim.tapes.repair import repair
-from staleloc.sim.tapes.reshape import joined, merged, renumbered, scaled, shortened
+from staleloc.sim.tapes.reshape import joined, merged, renumbered, repair, scaled, shortened
 from staleloc.sim.tapes.schema import tape_schema
 from staleloc.sim.tapes.shrink import shrink
 from staleloc.sim.targets.builtin.engine import BuiltinEngine

@@ -154,7 +154,7 @@ def test_a_tape_on_which_a_worker_was_killed_is_played_again(clean: Results, hos
     )
     results = run(2, None, tapes=TAPES)
     assert summary(results) == summary(clean)
-    assert results.notes == [f"the worker was killed by SIGKILL at tape {SICK}; a new one played it again"]
+    assert results.notes == [f"the worker was killed by SIGKILL at tape {SICK}; a new worker played it again"]
 
 
 def test_a_worker_that_is_killed_twice_on_a_tape_ends_the_campaign(hostile: Spoil) -> None:
@@ -233,7 +233,7 @@ def test_a_target_that_keeps_dying_ends_the_campaign(
     results = Campaign("builtin", 3, Budget(tapes=TAPES), workers).run()
     assert (results.tapes, results.diverged) == (campaign.MAX_LOST, campaign.MAX_LOST)
     assert [found.index for found in results.found] == [0]
-    assert results.notes[-1].startswith(f"the target took its process down or hung on {campaign.MAX_LOST} tapes")
+    assert results.notes[-1].startswith(f"the target crashed its process or hung on {campaign.MAX_LOST} tapes")
 
 
 def test_answers_are_entered_in_the_order_of_tapes() -> None:

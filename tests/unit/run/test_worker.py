@@ -19,8 +19,14 @@ from staleloc.sim.parts.allocator.events import Alloc, Clear, CpuCopy, Free
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.drive import drive
 from staleloc.sim.run.player import Player, Unplayable
-from staleloc.sim.run.process import WorkerDied, WorkerProcess
-from staleloc.sim.run.protocol import divergence_from_json, divergence_to_json, profile_from_json, profile_to_json
+from staleloc.sim.run.process import (
+    WorkerDied,
+    WorkerProcess,
+    divergence_from_json,
+    divergence_to_json,
+    profile_from_json,
+    profile_to_json,
+)
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine, BuiltinTarget
@@ -270,9 +276,9 @@ def test_an_exception_of_our_own_is_no_divergence(hostile: Spoil) -> None:
     with Player("builtin") as player, pytest.raises(TargetError) as raised:
         player.play(TAPE)
     message = str(raised.value)
-    assert message.startswith("staleloc could not go on: TypeError: ")
+    assert message.startswith("internal error of staleloc: TypeError: ")
     assert "(allocation.py, line " in message
-    assert "nothing was found out about the target" in message
+    assert "the target was not tested" in message
 
 
 def test_a_large_tape_may_take_longer(hostile: Spoil) -> None:

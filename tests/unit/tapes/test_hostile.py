@@ -76,7 +76,7 @@ FAULTS = {
     "bool": (LAYER, '"layer": true', f"event 3: $.events[2].layer: True is not of type 'integer'; {SCHEMA}"),
     "nan": (LAYER, '"layer": NaN', "NaN is not JSON; write a number, or null"),
     "overflow": (LAYER, LAYER + "e999", "the number '1e999' is too large; write a smaller one"),
-    "twice": (LAYER, LAYER + ", " + LAYER, "the name 'layer' stands twice in one object; remove one"),
+    "twice": (LAYER, LAYER + ", " + LAYER, "the name 'layer' occurs twice in one object; remove one"),
     "short span": ("[0, 0, 4]", "[0, 4]", f"event 2: $.events[1].spans[0]: [0, 4] is too short; {SCHEMA}"),
     "unknown word": (
         "fresh",

@@ -28,7 +28,7 @@ from staleloc.sim.parts.allocator.events import (
     WriteKv,
 )
 from staleloc.sim.parts.allocator.generate import generate
-from staleloc.sim.tapes.repair import repair
+from staleloc.sim.tapes.reshape import repair
 from staleloc.sim.targets.builtin import BuiltinTarget
 
 HYBRID, DSV4 = BuiltinTarget.profiles

@@ -13,7 +13,7 @@ import pytest
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.findings.describe import steps
+from staleloc.sim.findings.explain import steps
 from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts import events_file, hooks
@@ -23,7 +23,7 @@ from staleloc.sim.parts.engine import events as ee
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.tapes.codec import dumps, loads
-from staleloc.sim.tapes.repair import repair
+from staleloc.sim.tapes.reshape import repair
 from staleloc.sim.tapes.shrink import shrink
 from staleloc.sim.targets.base import Profile
 from staleloc.sim.targets.builtin.graph_engine import GraphEngine

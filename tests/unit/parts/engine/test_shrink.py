@@ -9,8 +9,7 @@ import pytest
 from staleloc.models.config import Config
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
-from staleloc.sim.core.tape import Tape
-from staleloc.sim.core.verdict import Verdict
+from staleloc.sim.core.tape import Tape, Verdict
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import (
     Abort,

@@ -15,7 +15,7 @@ from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
 from staleloc.sim.parts.speculative.generate import generate_spec
-from staleloc.sim.tapes.simplify import cost, simpler_configs
+from staleloc.sim.tapes.shrink import cost, simpler_configs
 from staleloc.sim.targets.builtin import BuiltinEngine
 
 PROFILE = next(profile for profile in BuiltinEngine.profiles if profile.features == ("spec",))
