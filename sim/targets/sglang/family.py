@@ -18,6 +18,40 @@ _RELEASES = (
 """From the oldest that can be driven to the newest one that was out when this was written."""
 
 
+_COVERED = tuple(
+    f"srt/{path}"
+    for path in (
+        "mem_cache/allocation*.py",
+        "mem_cache/allocator/*.py",
+        "mem_cache/allocator.py",
+        "mem_cache/*swa_memory_pool.py",
+        "mem_cache/unified_cache/*.py",
+        "mem_cache/unified_radix_cache.py",
+        "mem_cache/swa_radix_cache.py",
+        "mem_cache/rust_tree_core/*.py",
+        "mem_cache/common.py",
+        "mem_cache/l2_transfer.py",
+        "mem_cache/memory_pool.py:ReqToTokenPool.*",
+        "mem_cache/memory_pool.py:MHATokenToKVPool.*",
+        "mem_cache/memory_pool_host.py",
+        "mem_cache/pool_host/*.py",
+        "mem_cache/hybrid_cache/*.py",
+        "mem_cache/prefill_budget.py",
+        "managers/cache_controller.py",
+        "managers/schedule_policy.py",
+        "disaggregation/decode*.py",
+        "speculative/base_spec_worker.py",
+        "speculative/dflash_info_v2.py",
+        "speculative/eagle_info*.py",
+        "speculative/eagle_utils.py",
+        "speculative/eagle_worker*.py",
+        "speculative/spec_info.py",
+        "speculative/spec_utils.py",
+    )
+)
+"""The KV-cache layer, and the helpers of speculative decode and of decode nodes that change it."""
+
+
 class Sglang(Family):
     """See `Family`. A release is foreign code: only worker processes load it, one a process."""
 
@@ -25,6 +59,7 @@ class Sglang(Family):
     title = "SGLang"
     forms = ("sglang==VERSION", "sglang@PATH")
     audited = ("sglang==0.5.23",)
+    covered = _COVERED
     loads_late = True
     releases = tuple(f"sglang=={version}" for version in _RELEASES)
     pulls = "https://github.com/sgl-project/sglang/pull/"
