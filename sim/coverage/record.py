@@ -25,8 +25,7 @@ SORTS = {
     "mamba": "is for Mamba states",
     "storage": "is for storage behind the host tier",
     "feature": "is for a feature or a pool that no target here has",
-    "unused": "no code of the release calls it in the driven configurations",
-    "refusal": "refuses a call that breaks the contract of the function",
+    "guard": "answers a call that the release never makes",
     "diagnosis": "is for logs, statistics and debugging",
 }
 """Sort of a reason -> what it says."""

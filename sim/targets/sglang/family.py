@@ -40,13 +40,11 @@ _COVERED = tuple(
         "managers/cache_controller.py",
         "managers/schedule_policy.py",
         "disaggregation/decode*.py",
-        "speculative/base_spec_worker.py",
         "speculative/dflash_info_v2.py",
-        "speculative/eagle_info*.py",
-        "speculative/eagle_utils.py",
-        "speculative/eagle_worker*.py",
-        "speculative/spec_info.py",
-        "speculative/spec_utils.py",
+        "speculative/eagle_utils.py:eagle_prepare_for_*",
+        "speculative/eagle_worker_common.py:duplicate_prefix_tail_to_draft_branches",
+        "speculative/eagle_worker_common.py:prepare_for_*",
+        "speculative/spec_utils.py:move_accept_tokens_to_target_kvcache",
     )
 )
 """The KV-cache layer, and the helpers of speculative decode and of decode nodes that change it."""
