@@ -77,7 +77,7 @@ def _read(spec: TargetSpec) -> _Sources:
                 functions[path] = found
     if not functions:
         raise TargetError(f"{spec.text}: no function in {tree.root} is counted")
-    return _Sources(functions, {path: spec.family.code_file(spec, path) for path in functions}, tree.release)
+    return _Sources(functions, {path: spec.family.code_file(spec, tree, path) for path in functions}, tree.release)
 
 
 def _functions(file: Path, path: str) -> list[Function]:

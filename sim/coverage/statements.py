@@ -18,6 +18,8 @@ __all__ = ["Function", "Statement", "functions_of"]
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
+_FOR_TYPES = "TYPE_CHECKING"
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -79,7 +81,7 @@ def _lines_of(code: CodeType) -> set[int]:
 def _definitions(parent: ast.AST, prefix: str, is_nested: bool) -> Iterator[tuple[str, _Definition, bool]]:
     """Yield the name of each function below a node, its definition, and whether another function contains it."""
     for node in ast.iter_child_nodes(parent):
-        if _is_for_types(node):
+        if not isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case) or _is_for_types(node):
             continue
         if isinstance(node, _Definition):
             yield prefix + node.name, node, is_nested
@@ -130,7 +132,12 @@ def _counts(node: ast.AST) -> bool:
 
 
 def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    if not isinstance(node, ast.If):
+        return False
+    test = node.test
+    return (isinstance(test, ast.Name) and test.id == _FOR_TYPES) or (
+        isinstance(test, ast.Attribute) and test.attr == _FOR_TYPES
+    )
 
 
 def _is_abstract(node: ast.AST) -> bool:

@@ -61,9 +61,9 @@ class Embedded(Family):
     def sources(self, spec: TargetSpec) -> SourceTree:
         return SourceTree(spec.root or builtin_root(), "", None)
 
-    def code_file(self, spec: TargetSpec, path: str) -> str:
+    def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
         if spec.root is None:
-            return super().code_file(spec, path)
+            return super().code_file(spec, tree, path)
         return f"<{__package__}._{_COPY}.{path.removesuffix('.py')}>".replace(".__init__>", ">")
 
     def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:

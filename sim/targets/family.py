@@ -138,9 +138,9 @@ class Family(ABC):
             TargetError: they cannot be had.
         """
 
-    def code_file(self, spec: TargetSpec, path: str) -> str:
-        """The file name that the running code of a source file has; `path` is inside the tree of `sources`."""
-        return str(self.sources(spec).root / path)
+    def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
+        """The file name that the running code of a source file has; `path` is inside the target's tree."""
+        return str(tree.root / path)
 
     @abstractmethod
     def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:

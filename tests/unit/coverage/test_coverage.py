@@ -17,9 +17,7 @@ from staleloc.sim.coverage.measure import Plan, _Pool, measure, scopes_of
 from staleloc.sim.run.process import WorkerProcess
 from staleloc.sim.tapes.schema import dumps
 from staleloc.sim.targets.builtin import BuiltinEngine
-from staleloc.sim.targets.embedded import Embedded
 from staleloc.sim.targets.mutants.transform import builtin_root
-from staleloc.sim.targets.registry import parse
 from staleloc.sim.targets.scope import Scope
 
 SCOPES = [Scope(), Scope("engine"), Scope("engine", ("disagg", "spec"), together=True)]
@@ -47,9 +45,8 @@ def copy(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 def test_coverage_plays_what_fuzz_plays(scope: Scope) -> None:
     """The answers to each tape are those of a plain worker, byte for byte, but for the lines."""
-    family, tapes = Embedded(), list(range(6))
-    spec = parse("builtin")
-    files = [family.code_file(spec, path.name) for path in builtin_root().glob("*.py")]
+    tapes = list(range(6))
+    files = [str(path) for path in builtin_root().glob("*.py")]
     with WorkerProcess("builtin") as plain, _Pool(files) as pool:
         with closing(pool.worker("builtin", None)) as covered:
             assert list(covered.run(scope, 3, tapes)) == list(plain.run(scope, 3, tapes))
