@@ -1,9 +1,9 @@
 """The record of code that cannot be driven: ``known/FAMILY.json``, made by reading the source.
 
 An entry names functions by a pattern for ``path:function``, and in them perhaps one statement by the beginning of its
-first line, so that an entry survives releases in which other lines change. It then holds for the statement's block, if
-it is a compound statement, or else for the statement and what follows it in its block. An entry is *stale* if it fits
-nothing, or if a tape has run what it says cannot be driven.
+first line, so that an entry survives releases in which other lines change. If that is a compound statement, the entry
+holds for its block, or else for the statement and what follows it in its block; with ``rest``, for a compound statement
+and what follows it, too. An entry is *stale* if it fits nothing, or if a tape has run what it says cannot be driven.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Entry:
     Attributes:
         place: pattern for ``path:function``.
         line: how the statement begins; ``""`` for the whole function.
+        rest: it also holds for the header of a compound statement, and for what follows it in its block.
         sort: one of `SORTS`.
         why: one sentence, without a full stop.
     """
@@ -46,6 +47,7 @@ class Entry:
     line: str
     sort: str
     why: str
+    rest: bool = False
 
     @property
     def name(self) -> str:
@@ -71,9 +73,11 @@ def covered_by(entry: Entry, function: Function) -> Iterator[Statement]:
         yield from function.statements
         return
     for found in [it for it in function.statements if it.text.startswith(entry.line)]:
-        ends = found.inner is None
-        first, last = (found.first, found.block) if found.inner is None else (found.last + 1, found.inner)
-        yield from (it for it in function.statements if first <= it.first <= last or (ends and it is found))
+        if found.inner is None or entry.rest:
+            first, last = found.first, found.block
+        else:
+            first, last = found.last + 1, found.inner
+        yield from (it for it in function.statements if first <= it.first <= last)
 
 
 def read_record(values: Iterable[dict[str, Any]]) -> Record:
@@ -83,7 +87,7 @@ def read_record(values: Iterable[dict[str, Any]]) -> Record:
         if it["is"] not in SORTS:
             raise ValueError(f"{it['place']}: {it['is']!r} is not one of {', '.join(SORTS)}")
         places: Sequence[str] = [it["place"]] if isinstance(it["place"], str) else it["place"]
-        entries += [Entry(place, it.get("line", ""), it["is"], it["why"]) for place in places]
+        entries += [Entry(place, it.get("line", ""), it["is"], it["why"], it.get("rest", False)) for place in places]
     return Record(tuple(entries))
 
 

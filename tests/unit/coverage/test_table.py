@@ -87,6 +87,13 @@ def test_an_entry_holds_for_a_block(line: str, held: list[int]) -> None:
     assert [n for gap in gaps for n in range(gap.first, gap.last + 1)] == held
 
 
+def test_an_entry_may_hold_for_the_rest_of_a_block() -> None:
+    """Then the header of a compound statement counts, too."""
+    it = report(read_record([{**GPU, "line": "elif not locs", "rest": True}]), {2})
+    assert it.files[0].rows[0].gaps[1:] == (Gap(5, 6, 2, it.files[0].rows[0].gaps[1].reason), Gap(7, 8, 2, None))
+    assert not it.stale
+
+
 def test_an_entry_that_does_not_hold_is_reported() -> None:
     """It fits no function, or no statement, or a tape ran what it says cannot be driven."""
     wrong = [{**GPU, "place": "pool/a.py:gone"}, {**GPU, "line": "if gone"}, GPU]
