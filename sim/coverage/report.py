@@ -16,7 +16,7 @@ from ..tapes.schema import DIALECT
 from ..targets.base import ASKED
 from .measure import Measured
 from .record import SORTS, Entry
-from .table import Count, File, Gap, Row
+from .table import FITS_NOTHING, Count, File, Gap, Row
 
 __all__ = ["Report", "coverage_schema"]
 
@@ -26,6 +26,9 @@ VERSION = 1
 NOT_REACHED = "not reached"
 
 _WIDTH = 120
+
+_MAX_UNFIT = 10
+"""Entries that fit nothing are only counted if there are more: the record was then made for another release."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,12 @@ class Report:
         if self.stale:
             yield ""
             yield f"{len(self.stale)} entries of the record do not hold here:"
-            yield from (f"  {entry.name}: {flaw}" for entry, flaw in self.stale)
+            refuted = [it for it in self.stale if it[1] != FITS_NOTHING]
+            unfit = [it for it in self.stale if it[1] == FITS_NOTHING]
+            shown = unfit if len(unfit) <= _MAX_UNFIT else []
+            yield from (f"  {entry.name}: {flaw}" for entry, flaw in (*refuted, *shown))
+            if len(unfit) > len(shown):
+                yield f"  {len(unfit)} fit nothing in this release; --json lists them"
         measured = self.measured
         diverged = [it for it in measured.played if it.diverged]
         if diverged or measured.diverged:

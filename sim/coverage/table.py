@@ -10,7 +10,10 @@ from itertools import groupby
 from .record import Entry, Record, covered_by
 from .statements import Function, Statement
 
-__all__ = ["Count", "File", "Gap", "Row", "matches", "stale_entries", "table_of"]
+__all__ = ["FITS_NOTHING", "Count", "File", "Gap", "Row", "matches", "stale_entries", "table_of"]
+
+FITS_NOTHING = "fits nothing"
+"""What is wrong with an entry of which the release has no line."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _flaw(
 ) -> str | None:
     held = list(_held(entry, functions))
     if not held:
-        return "fits nothing"
+        return FITS_NOTHING
     path, first = next(((path, it) for path, it in held if ran(it, lines.get(path, ()))), ("", None))
     return None if first is None else f"{path}:{first.first} was run"
 

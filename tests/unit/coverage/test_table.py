@@ -99,7 +99,17 @@ def test_an_entry_that_does_not_hold_is_reported() -> None:
     wrong = [{**GPU, "place": "pool/a.py:gone"}, {**GPU, "line": "if gone"}, GPU]
     it = report(read_record(wrong), {2, 3})
     assert [flaw for _, flaw in it.stale] == ["fits nothing", "fits nothing", "pool/a.py:3 was run"]
-    assert "3 entries of the record do not hold here:" in it.text()
+    assert (
+        "3 entries of the record do not hold here:\n  pool/*:free (if pool.is_gpu): pool/a.py:3 was run\n" in it.text()
+    )
+
+
+def test_a_record_of_another_release_is_not_listed() -> None:
+    """There, most entries may fit nothing: they are counted."""
+    wrong = [{**GPU, "place": f"pool/a.py:gone{number}"} for number in range(20)]
+    text = report(read_record(wrong), {2}).text()
+    assert "20 fit nothing in this release; --json lists them" in text
+    assert "gone" not in text
 
 
 def test_a_record_says_which_sort_a_reason_is() -> None:
