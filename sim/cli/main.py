@@ -1,5 +1,5 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
-``audit``.
+``audit``, ``coverage``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
 fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
@@ -19,9 +19,10 @@ import click
 from ...models.config import LEVELS
 from ..targets.base import ASKED
 from .audit import audit
+from .coverage import coverage
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
-from .text import FILE, FOLDER, MAX_SEED, events_option, help_alone, say, time_limit, warn
+from .text import FILE, FOLDER, MAX_SEED, cpus, events_option, features_of, help_alone, say, time_limit, warn
 
 __all__ = ["cli", "main"]
 
@@ -37,16 +38,6 @@ _FEATURES_HELP = (
     f"Features at the engine level, of {', '.join(ASKED)}. With commas, each tape has one or more of "
     "them; with +, as in disagg+spec, each tape has all."
 )
-
-
-def _features(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[str, ...], bool]:
-    """The names in a list, and whether plus signs join them: all in one tape."""
-    together = value is not None and "+" in value
-    names = tuple(name.strip() for name in value.split("+" if together else ",")) if value is not None else ()
-    unknown = [name for name in names if name not in ASKED]
-    if unknown:
-        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(ASKED)}", ctx, param)
-    return names, together
 
 
 @click.group(
@@ -78,7 +69,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--first", is_flag=True, help="Stop at the first divergence.")
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
-@click.option("--features", metavar="A,B|A+B", callback=_features, help=_FEATURES_HELP)
+@click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
 @events_option
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
@@ -116,7 +107,7 @@ def fuzz(
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
     origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
-    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or _cpus(), outputs)
+    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs)
 
 
 @cli.command()
@@ -143,16 +134,12 @@ def replay(
     return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None))
 
 
-def _cpus() -> int:
-    """CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 cli.add_command(audit)
 cli.add_command(targets)
 cli.add_command(mutants)
 cli.add_command(scenarios)
 cli.add_command(matrix)
+cli.add_command(coverage)
 
 
 def main() -> NoReturn:

@@ -1,9 +1,12 @@
-"""``python -m staleloc.sim.cli.schemas`` writes the JSON Schema files of tapes, summaries and matrices."""
+"""``python -m staleloc.sim.cli.schemas`` writes the JSON Schema files of tapes, summaries, matrices and coverage
+reports.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ..coverage.report import coverage_schema
 from ..matrix.file import matrix_schema
 from ..tapes.schema import dumps, summary_schema, tape_schema
 
@@ -17,6 +20,7 @@ def main() -> None:
         "tapes/tape": tape_schema(),
         "findings/summary": summary_schema(),
         "matrix/matrix": matrix_schema(),
+        "coverage/coverage": coverage_schema(),
     }
     for name, schema in files.items():
         (sim / f"{name}.schema.json").write_text(dumps(schema), encoding="utf-8")

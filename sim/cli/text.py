@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["FILE", "FOLDER", "MAX_SEED", "check_seconds", "events_option", "help_alone", "say", "time_limit", "warn"]
+from ..targets.base import ASKED
+
+__all__ = [
+    "FILE", "FOLDER", "MAX_SEED",
+    "check_seconds", "cpus", "events_option", "features_of", "help_alone", "say", "time_limit", "warn",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,3 +73,18 @@ def help_alone(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         say(ctx.get_help())
         ctx.exit(2)
+
+
+def features_of(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[tuple[str, ...], bool]:
+    """The value of ``--features``: the names in a list, and whether plus signs join them: all in one tape."""
+    together = value is not None and "+" in value
+    names = tuple(name.strip() for name in value.split("+" if together else ",")) if value is not None else ()
+    unknown = [name for name in names if name not in ASKED]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(ASKED)}", ctx, param)
+    return names, together
+
+
+def cpus() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

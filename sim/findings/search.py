@@ -18,6 +18,7 @@ from ..core.tape import Tape
 from ..parts.legality import profile_of
 from ..run.campaign import Budget, Campaign, Found, Results
 from ..run.player import Player
+from ..run.process import ANSWER_SECONDS
 from ..run.progress import Progress
 from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
 from ..targets.base import TargetError
@@ -160,8 +161,8 @@ class _Shrinker:
 
     def _player(self, purpose: str) -> Player:
         if purpose not in self._players:
-            seconds = {"answer_seconds": HANG_SECONDS} if purpose == "hang" else {}
-            self._players[purpose] = Player(self._target, self._mutant, **seconds)
+            seconds = HANG_SECONDS if purpose == "hang" else ANSWER_SECONDS
+            self._players[purpose] = Player(self._target, self._mutant, seconds)
         return self._players[purpose]
 
     def close(self) -> None:

@@ -97,6 +97,7 @@ class Campaign:
         mutant: a mutant's name, or None.
         scope: the profiles from which tapes are drawn.
         progress: is called with the results so far from time to time, from a worker's thread.
+        worker: starts a worker with the target and the mutant; None for a plain one.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Campaign:
         mutant: str | None = None,
         scope: Scope = Scope(),  # noqa: B008 - frozen
         progress: Callable[[Results], None] = lambda results: None,
+        worker: Callable[[str, str | None], WorkerProcess] | None = None,
     ) -> None:
         self._target = target
         self._seed = seed
@@ -116,6 +118,7 @@ class Campaign:
         self._mutant = mutant
         self._scope = scope
         self._progress = progress
+        self._start_worker = worker or WorkerProcess
         self._lock = threading.Lock()
         self._chunks = itertools.count()
         self._answers: dict[int, dict[str, Any]] = {}
@@ -177,7 +180,7 @@ class Campaign:
                 continue
 
     def _work(self) -> None:
-        worker = WorkerProcess(self._target, self._mutant)
+        worker = self._start_worker(self._target, self._mutant)
         try:
             self._results.profiles = self._scope.of(worker.profiles)
             if (lacking := self._scope.lacking(worker.profiles)) is not None:
@@ -230,7 +233,7 @@ class Campaign:
                     with self._lock:
                         self._results.notes.append(f"{error} at tape {died}; a new worker played it again")
             worker.close()
-            worker = WorkerProcess(self._target, self._mutant)
+            worker = self._start_worker(self._target, self._mutant)
             tapes = tapes[done:]
         return worker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -43,8 +43,15 @@ class Player:
         cpu: seconds of processor time that the worker took for the last tape; None if it gave no answer.
     """
 
-    def __init__(self, target: str, mutant: str | None = None, answer_seconds: float = ANSWER_SECONDS) -> None:
-        self._open = partial(WorkerProcess, target, mutant, answer_seconds)
+    def __init__(
+        self,
+        target: str,
+        mutant: str | None = None,
+        answer_seconds: float = ANSWER_SECONDS,
+        *,
+        worker: Callable[[str, str | None, float], WorkerProcess] | None = None,
+    ) -> None:
+        self._open = partial(worker or WorkerProcess, target, mutant, answer_seconds)
         self._worker = self._open()
         self.profiles: list[Profile] = self._worker.profiles
         self.stand_ins = self._worker.stand_ins

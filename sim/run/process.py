@@ -170,6 +170,7 @@ class WorkerProcess(ChildProcess):
     """A worker with one target.
 
     Attributes:
+        module: the module that runs as the process.
         profiles: how the target can be driven.
         stand_ins: ``"replaced"`` (leaves of the engine that a test double replaces) and ``"given"`` (names of stubbed
             modules that have an answer), each as ``[name, reason]`` pairs.
@@ -178,11 +179,13 @@ class WorkerProcess(ChildProcess):
         TargetError: the target cannot be loaded; the message says why.
     """
 
+    module = "staleloc.sim.run.worker"
+
     def __init__(self, target: str, mutant: str | None = None, answer_seconds: float = ANSWER_SECONDS) -> None:
-        super().__init__("staleloc.sim.run.worker")
+        super().__init__(self.module)
         self._answer_seconds = answer_seconds
         try:
-            self.send({"op": "open", "target": target, "mutant": mutant, "events": handed_on()})
+            self.send(self._request(target, mutant))
             opened = self.receive(START_SECONDS)
         except WorkerDied as error:
             self.close()
@@ -194,6 +197,10 @@ class WorkerProcess(ChildProcess):
             raise
         self.profiles: list[Profile] = [profile_from_json(profile) for profile in opened["profiles"]]
         self.stand_ins: dict[str, list[list[str]]] = opened["stand_ins"]
+
+    def _request(self, target: str, mutant: str | None) -> dict[str, Any]:
+        """Return the request that opens the target."""
+        return {"op": "open", "target": target, "mutant": mutant, "events": handed_on()}
 
     def run(self, scope: Scope, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
         """Play generated tapes and yield one answer for each, in order.

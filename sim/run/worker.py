@@ -18,7 +18,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -35,10 +35,10 @@ from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
 from .process import divergence_to_json, profile_to_json, worker_streams
 
-__all__ = ["main", "place"]
+__all__ = ["Session", "main", "place", "serve"]
 
 
-class _Session:
+class Session:
     """An opened target and its answers."""
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -93,18 +93,19 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {"divergence": found, "events": verdict.events, "skipped": verdict.skipped, "seen": verdict.seen}
 
 
-def _answers(session: _Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _answers(session: Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert session is not None
     yield from session.run(request) if request["op"] == "run" else session.play(request)
 
 
-def _serve(requests: TextIO, answers: TextIO) -> None:
-    session: _Session | None = None
+def serve(requests: TextIO, answers: TextIO, opened: Callable[[dict[str, Any]], Session] = Session) -> None:
+    """Answer requests until there are no more; `opened` opens the target that a request names."""
+    session: Session | None = None
     for line in requests:
         request = json.loads(line)
         try:
             if request["op"] == "open":
-                session = _Session(request)
+                session = opened(request)
                 answers.write(json.dumps(session.opened()) + "\n")
             else:
                 for answer in _answers(session, request):
@@ -128,7 +129,7 @@ def _our_fault(error: Exception) -> str:
 
 def main() -> None:
     """Serve requests on standard input until it closes or the parent ends."""
-    _serve(*worker_streams(int(sys.argv[1])))
+    serve(*worker_streams(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ __all__ = ["Embedded"]
 
 _PACKAGE = f"{__package__}.builtin."
 
+_COPY = "copy"
+"""Name of the package that is loaded from a user's folder."""
+
 _AUDITED = "instrumented"
 """Name of the package's copy that an audit loads."""
 
@@ -57,6 +60,11 @@ class Embedded(Family):
 
     def sources(self, spec: TargetSpec) -> SourceTree:
         return SourceTree(spec.root or builtin_root(), "", None)
+
+    def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
+        if spec.root is None:
+            return super().code_file(spec, tree, path)
+        return f"<{__package__}._{_COPY}.{path.removesuffix('.py')}>".replace(".__init__>", ">")
 
     def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:
         defect = "" if mutant is None else f" with mutant {mutant.name}"
@@ -119,7 +127,7 @@ def _copy(text: str, folder: str) -> Path:
 
 def _load_copy(spec: TargetSpec, root: Path) -> Target:
     try:
-        target: Target = load_changed("copy", _as_it_is, root=root).BuiltinEngine()
+        target: Target = load_changed(_COPY, _as_it_is, root=root).BuiltinEngine()
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise TargetError(f"{spec.text} could not be loaded: {said}") from None

@@ -85,6 +85,7 @@ class Family(ABC):
         mapping: the attribute that holds the translation table, for the audit.
         audited: targets whose guards were gone through by reading, oldest first. The family's own name covers all of
             its targets.
+        covered: the source that line coverage counts: patterns for ``path`` or ``path:function``.
         loads_late: targets load some of their modules while tapes are played.
         releases: names of the known releases that can be driven, oldest first.
         pulls: address of a pull request, without its number.
@@ -95,6 +96,7 @@ class Family(ABC):
     forms: ClassVar[tuple[str, ...]]
     mapping: ClassVar[str] = "full_to_swa_index_mapping"
     audited: ClassVar[tuple[str, ...]] = ()
+    covered: ClassVar[tuple[str, ...]] = ("*",)
     loads_late: ClassVar[bool] = False
     releases: ClassVar[tuple[str, ...]] = ()
     pulls: ClassVar[str] = ""
@@ -135,6 +137,10 @@ class Family(ABC):
         Raises:
             TargetError: they cannot be had.
         """
+
+    def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
+        """The file name that the running code of a source file has; `path` is inside the target's tree."""
+        return str(tree.root / path)
 
     @abstractmethod
     def script(self, spec: TargetSpec, mutant: Mutant | None, config: Config, version: str) -> ScriptTarget:

@@ -21,6 +21,38 @@ _RELEASES = (
 """From the oldest that can be driven to the newest one that was out when this was written."""
 
 
+_COVERED = tuple(
+    f"srt/{path}"
+    for path in (
+        "mem_cache/allocation*.py",
+        "mem_cache/allocator/*.py",
+        "mem_cache/allocator.py",
+        "mem_cache/*swa_memory_pool.py",
+        "mem_cache/unified_cache/*.py",
+        "mem_cache/unified_radix_cache.py",
+        "mem_cache/swa_radix_cache.py",
+        "mem_cache/rust_tree_core/*.py",
+        "mem_cache/common.py",
+        "mem_cache/l2_transfer.py",
+        "mem_cache/memory_pool.py:ReqToTokenPool.*",
+        "mem_cache/memory_pool.py:MHATokenToKVPool.*",
+        "mem_cache/memory_pool_host.py",
+        "mem_cache/pool_host/*.py",
+        "mem_cache/hybrid_cache/*.py",
+        "mem_cache/prefill_budget.py",
+        "managers/cache_controller.py",
+        "managers/schedule_policy.py",
+        "disaggregation/decode*.py",
+        "speculative/dflash_info_v2.py",
+        "speculative/eagle_utils.py:eagle_prepare_for_*",
+        "speculative/eagle_worker_common.py:duplicate_prefix_tail_to_draft_branches",
+        "speculative/eagle_worker_common.py:prepare_for_*",
+        "speculative/spec_utils.py:move_accept_tokens_to_target_kvcache",
+    )
+)
+"""The KV-cache layer, and the helpers of speculative decode and of decode nodes that change it."""
+
+
 class Sglang(Family):
     """See `Family`. A release is foreign code: only worker processes load it, one a process."""
 
@@ -28,6 +60,7 @@ class Sglang(Family):
     title = "SGLang"
     forms = ("sglang==VERSION", "sglang@PATH")
     audited = ("sglang==0.5.23",)
+    covered = _COVERED
     loads_late = True
     releases = tuple(f"sglang=={version}" for version in _RELEASES)
     pulls = "https://github.com/sgl-project/sglang/pull/"
