@@ -24,6 +24,10 @@ MAX_SIZE = 1 << 16
 MAX_HOST_SIZE = 4 * MAX_SIZE
 MAX_LAYERS = 128
 MAX_SPEC = 16
+MAX_CONTEXT = 4096
+
+TOKENS_WITHOUT_LIMIT = 96
+"""Tokens of a request at most in a tape whose config has no context length."""
 
 
 class ConfigError(ValueError):
@@ -48,6 +52,8 @@ class Config:
         level: ``"allocator"`` (single calls) or ``"engine"`` (whole requests and a prefix tree).
         host_full_size: slots of the host's full pool, in tokens; 0 for no host tier.
         host_swa_size: slots of the host's SWA pool, in tokens.
+        context_len: the model's context length in tokens; 0 for none. The engine makes the rows of its request table as
+            long as this and its own reserve, and refuses or ends longer requests.
         write_policy: when a node is copied to the host: ``"write_through"`` or ``"write_back"``.
         features: the active `FEATURES`, in their order; at the engine level only.
         reserved_decode: with disaggregated decode, decode tokens reserved for each active request.
@@ -69,6 +75,7 @@ class Config:
     need_sort: bool = False
     dtype: str = "float32"
     level: str = "allocator"
+    context_len: int = 0
     host_full_size: int = 0
     host_swa_size: int = 0
     write_policy: str = "write_through"
@@ -94,6 +101,24 @@ class Config:
     def pages(self, tokens: int) -> int:
         """How many pages `tokens` tokens take, starting on a page boundary."""
         return -(-tokens // self.page_size)
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens that a request may have, the last sampled one included. A scheduler clips ``max_new_tokens`` so that a
+        request ends two tokens below the context length (SGLang's ``max_req_len``, all driven releases)."""
+        return self.context_len - 2 if self.context_len else TOKENS_WITHOUT_LIMIT
+
+    @property
+    def longest_prompt(self) -> int:
+        """Tokens of a prompt at most: a server refuses more (SGLang's ``max_req_input_len``, all driven releases)."""
+        return self.context_len - 7 if self.context_len else TOKENS_WITHOUT_LIMIT
+
+    def goes_on(self, known: int, appended: int) -> bool:
+        """Whether a request takes another step: it has `known` tokens, and the step appends up to `appended`.
+
+        A scheduler looks at the tokens that it knows only, so the last step may go beyond `most_tokens`.
+        """
+        return known < self.most_tokens if self.context_len else known + appended <= TOKENS_WITHOUT_LIMIT
 
     @property
     def spec_ahead(self) -> bool:
@@ -130,6 +155,10 @@ class Config:
             raise ConfigError("at least one layer must be a sliding-window layer")
         if self.window < 1:
             raise ConfigError("window must be at least 1")
+        if self.context_len and (self.level != "engine" or not 16 <= self.context_len <= MAX_CONTEXT):
+            raise ConfigError(
+                f"context_len must be 0, or at the engine level 16 to {MAX_CONTEXT}, not {self.context_len}"
+            )
         if self.features != tuple(name for name in FEATURES if name in self.features):
             raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
         if self.features and self.level != "engine":

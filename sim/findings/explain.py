@@ -172,6 +172,8 @@ def config_words(config: Config) -> str:
         f"window {config.window}",
         config.dtype,
     ]
+    if config.context_len:
+        parts.append(f"context length {config.context_len}")
     if config.host_full_size:
         parts.append(f"host {config.host_full_size} full and {config.host_swa_size} SWA slots, {config.write_policy}")
     if config.need_sort:

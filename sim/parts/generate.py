@@ -17,6 +17,7 @@ from .decode_node.generate import NodeAuthor, draw_config, generate_disagg, is_r
 from .engine import events as ee
 from .engine.declared import with_declared
 from .engine.generate import generate_engine
+from .engine.shapes import draw_draft
 from .graphs.generate import Capturing, GraphAuthor, SpecGraphAuthor
 from .speculative.generate import Speculating, generate_spec, step_pages
 
@@ -58,20 +59,9 @@ def _generate_node(choices: Choices, profile: Profile) -> Tape:
 def _with_draft(choices: Choices, node: Config, profile: Profile) -> Config:
     """The same node with a draft, and room for one to three steps more."""
     size = node.page_size
-    version = choices.pick(profile.spec_versions)
-    steps, topk = choices.pick((1, 2, 3, 4)), choices.pick((1, 1, 2, 3) if size < 16 else (1, 1, 1, 2))
-    if version == "dflash" or (size > 1 and version in profile.spec_chains):
-        topk = 1
-    most = 1 + steps * topk
-    config = replace(
-        node,
-        decode_tree=node.decode_tree and version not in profile.spec_treeless,
-        spec_version=version,
-        spec_steps=steps,
-        spec_topk=topk,
-        spec_draft_tokens=most if topk == 1 else choices.integer(2, most),
-        bigram=choices.chance(60) and version != "dflash",
-    )
+    draft = draw_draft(choices, profile, size)
+    keeps = node.decode_tree and draft["spec_version"] not in profile.spec_treeless
+    config = replace(node, decode_tree=keeps, **draft)
     more = step_pages(config) * choices.pick((1, 1, 2, 3)) * size
     return replace(config, full_size=node.full_size + more, swa_size=node.swa_size + more)
 

@@ -262,6 +262,11 @@ def simpler_configs(config: Config) -> Iterator[Config]:
             yield replace(config, page_size=smaller, full_size=full, swa_size=swa)
     if config.need_sort:
         yield replace(config, need_sort=False)
+    if config.context_len:
+        yield replace(config, context_len=0)
+        for length in (32, 64, 128):
+            if length < config.context_len:
+                yield replace(config, context_len=length)
     yield from registry.simpler_configs(config)
     if config.host_full_size:
         yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")

@@ -119,12 +119,14 @@ class RequestView:
         shared: how many of them belong to the tree; the rest are the request's own.
         evicted: tokens from the front whose SWA slots the request gave up (window eviction).
         committed: with speculative decode, tokens with KV that the scheduler knows; None otherwise.
+        overflow: allocated tokens that do not fit the row; their locs were written behind its end.
     """
 
     row: tuple[int, ...]
     shared: int
     evicted: int
     committed: int | None = None
+    overflow: int = 0
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,15 @@ from ....models.decode_node import Stage
 from ...core.event import Event
 from ...targets.disagg import MAX_REQUESTS
 from ..engine.events import EngineEvent, fewer, plain_prompt, shorter_prompts
-from ..engine.forwards import MAX_TOKENS
 from .step import Before, DisaggStep
 
-__all__ = ["DISAGG_EVENTS", "DraftSlots", "Enqueue", "Preallocate", "Resume", "Retract", "Start", "Transfer"]
+__all__ = [
+    "ALL_PAGES", "DISAGG_EVENTS",
+    "DraftSlots", "Enqueue", "Preallocate", "Resume", "Retract", "Start", "Transfer",
+]  # fmt: skip
+
+ALL_PAGES = 96
+"""More pages than a prompt has, unless a context length allows more."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,10 @@ class Enqueue(EngineEvent):
         alive = step.world.requests
         if self.request in alive or len(alive) >= MAX_REQUESTS or self.most < 1:
             return False
-        if not 1 < len(self.tokens) <= MAX_TOKENS:
+        config = step.world.config
+        if not 1 < len(self.tokens) <= config.longest_prompt:
+            return False
+        if config.context_len and len(self.tokens) + self.most > config.most_tokens:
             return False
         step.world.enqueue(self.request, self.tokens, self.most)
         step.asked = step.world.job(self.request)
@@ -100,8 +108,8 @@ class Transfer(EngineEvent):
         return True
 
     def simpler(self) -> Iterator[Event]:
-        if self.pages < MAX_TOKENS:
-            yield replace(self, pages=MAX_TOKENS)
+        if self.pages < ALL_PAGES:
+            yield replace(self, pages=ALL_PAGES)
         yield from fewer(self, "token", 1)
 
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 
-from ....models.config import FULL, SWA, WRITE_POLICIES, Config
+from ....models.config import WRITE_POLICIES, Config
 from ....models.disaggregation import CLIP_NEW_TOKENS
 from ...core.choices import Choices
 from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
-from ..engine.forwards import MAX_TOKENS
 from ..engine.generate import host_pages
+from ..engine.shapes import draw_context, draw_layers
 from . import events as de
 
 __all__ = ["NodeAuthor", "draw_config", "generate_disagg", "is_roomy"]
@@ -46,10 +46,11 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         page_size=size,
         full_size=full_pages * size,
         swa_size=swa_pages * size,
-        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA), (SWA, FULL))),
+        layers=draw_layers(choices),
         window=window,
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
+        context_len=draw_context(choices, full_pages * size),
         features=profile.features,
         reserved_decode=min(choices.pick((1 if narrow else 0, 1, 2, size, 2 * size)), full_pages * size // 6),
         decode_tree=profile.decode_tree and choices.chance(75 if narrow else 60),
@@ -87,12 +88,12 @@ def _short_resume(choices: Choices, config: Config) -> list[Event]:
     size, pages = config.page_size, config.full_pages
     large = choices.integer(2, 4)
     steps = (pages - large - 1) * size - choices.integer(1, 2)
-    if size == 1 or pages < large + 5 or steps + 2 * size > MAX_TOKENS // 2:
+    if size == 1 or pages < large + 5 or steps + 2 * size > config.most_tokens // 2:
         return []
     prompts = ((1, 2) * size)[:size], (1,) * (large * size), (2,) * size
     wanted = (steps + size, size, size)
     queued: list[Event] = [de.Enqueue(*it) for it in zip(range(3), prompts, wanted, strict=True)]
-    placed = [de.Preallocate(), *(de.Transfer(number, MAX_TOKENS, 1) for number in range(3)), de.Start()]
+    placed = [de.Preallocate(), *(de.Transfer(number, de.ALL_PAGES, 1) for number in range(3)), de.Start()]
     retracted = [ee.Decode((0, 1, 2), 1), de.Retract(1), de.Retract(2)]
     grown: list[Event] = []
     for step in range(steps):
@@ -145,7 +146,9 @@ class NodeAuthor:
         self.pages = config.full_pages
         self.window = config.window
         self.full, self.swa = config.full_size, config.swa_size
-        self.longest = min(MAX_TOKENS - 1, config.full_size)
+        self.context = config.context_len
+        self.most_tokens = config.most_tokens
+        self.longest = min(config.longest_prompt - 1, config.full_size)
         room = config.full_size if _tail_fits(config) else config.swa_size
         self.twins = choices.pick((0, 40, 80)) if config.decode_tree else 0
         share = choices.pick((1, 2, 3, 4)) if not self.twins else 1
@@ -233,9 +236,14 @@ class NodeAuthor:
         most = self.most if self.choices.chance(self.outgrows) else max(2, min(self.most, left))
         most = most if self.choices.chance(50) else self.choices.integer(1, most)
         most = self.choices.pick(self.far) if self.far else most
-        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, min(most, MAX_TOKENS) - 1
+        most = self.clipped(tokens, most)
+        self.beliefs[number], self.decodes[number] = _Belief.QUEUED, min(most, self.most_tokens) - 1
         self.needs[number] = len(tokens), tail
         return de.Enqueue(number, tokens, most)
+
+    def clipped(self, tokens: tuple[int, ...], most: int) -> int:
+        """As many new tokens as the context length leaves."""
+        return max(1, min(most, self.most_tokens - len(tokens))) if self.context else most
 
     def twin(self) -> Event:
         """A request that goes on from the prompt of another, which runs, and may want all that is left."""
@@ -245,6 +253,7 @@ class NodeAuthor:
         number, tokens = self.choices.pick(idle), self.choices.pick(self.prompts)
         tokens += (self.token(),) * self.choices.integer(1, self.size)
         tokens, most = tokens[: self.longest], self.choices.integer(1, self.choices.pick((self.size, self.longest)))
+        most = self.clipped(tokens, most)
         self.beliefs[number], self.decodes[number] = _Belief.QUEUED, most - 1
         self.needs[number] = len(tokens), min(len(tokens), self.window + self.size)
         return de.Enqueue(number, tokens, most)
@@ -283,7 +292,7 @@ class NodeAuthor:
         return full < self.full and swa < self.swa
 
     def transfer(self) -> Event:
-        number, pages = self.any(_Belief.SENT), MAX_TOKENS
+        number, pages = self.any(_Belief.SENT), max(de.ALL_PAGES, self.context)
         if self.choices.chance(25):
             pages = self.choices.integer(1, 3)
         elif number in self.beliefs:

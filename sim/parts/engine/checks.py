@@ -15,8 +15,8 @@ from .events import Admit, Checkpoint
 from .step import EngineStep
 
 __all__ = [
-    "check_structure", "check_admission", "check_owners", "check_races", "check_values", "check_graphs", "check_rows",
-    "check_locks", "check_refusal", "check_eviction",
+    "check_overflow", "check_structure", "check_admission", "check_owners", "check_races", "check_values",
+    "check_graphs", "check_rows", "check_locks", "check_refusal", "check_eviction",
 ]  # fmt: skip
 
 _POOLS = (
@@ -25,6 +25,22 @@ _POOLS = (
     ("host full", "host", "full"),
     ("host SWA", "host", "swa"),
 )
+
+
+@check("overflow", order=5)
+def check_overflow(step: EngineStep) -> Divergence | None:
+    """Overflow: a request's allocated tokens fit its row of the request table.
+
+    Kernels address the table as one vector, so a write behind the end of a row changes the next row (SGLang's
+    ``assign_req_to_token_pool``).
+    """
+    for number, view in step.requests.items():
+        if view.overflow > 0:
+            row = len(view.row)
+            what = f"request {number} has {row + view.overflow} allocated tokens and a row of {row}"
+            why = f"the locs of the last {view.overflow} were written into the next row"
+            return step.diverges("out-of-bounds", what, why)
+    return None
 
 
 @check("structure", order=10)

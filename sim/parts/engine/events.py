@@ -14,7 +14,7 @@ from typing import Any
 
 from ....models.requests import Phase
 from ...core.event import Event
-from .forwards import MAX_TOKENS, chunk, decode, judges, run_layers
+from .forwards import chunk, decode, judges, run_layers
 from .step import EngineStep
 
 __all__ = [
@@ -90,7 +90,7 @@ class Arrive(EngineEvent):
     tokens: tuple[int, ...]
 
     def play(self, step: EngineStep) -> bool:
-        if self.request in step.world.requests or not 1 < len(self.tokens) <= MAX_TOKENS:
+        if self.request in step.world.requests or not 1 < len(self.tokens) <= step.world.config.longest_prompt:
             return False
         step.world.arrive(self.request, list(self.tokens))
         return True

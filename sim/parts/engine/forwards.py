@@ -7,10 +7,7 @@ from collections.abc import Callable
 from ....models.requests import Phase
 from .step import EngineStep, Written
 
-__all__ = ["MAX_TOKENS", "Forward", "chunk", "decode", "judges", "read_back", "refuse", "run_layers", "running"]
-
-MAX_TOKENS = 96
-"""Tokens of a request at most; the engines' request tables here have room for 128."""
+__all__ = ["Forward", "chunk", "decode", "judges", "read_back", "refuse", "run_layers", "running"]
 
 Forward = Callable[[EngineStep, list[Written]], None]
 """Runs a forward over tokens that have slots."""
@@ -36,12 +33,9 @@ def chunk(step: EngineStep, number: int, count: int, forward: Forward) -> bool:
 
 def running(step: EngineStep, numbers: tuple[int, ...], count: int) -> list[int]:
     """Those of the requests that can decode `count` more tokens, each once."""
-    known = step.world.requests
-    return [
-        number
-        for number in dict.fromkeys(numbers)
-        if step.world.decodes(number) and len(known[number].tokens) + count <= MAX_TOKENS
-    ]
+    known, goes_on = step.world.requests, step.world.config.goes_on
+    alive = [number for number in dict.fromkeys(numbers) if step.world.decodes(number)]
+    return [number for number in alive if goes_on(len(known[number].tokens), count)]
 
 
 def decode(step: EngineStep, numbers: tuple[int, ...], token: int, forward: Forward) -> bool:

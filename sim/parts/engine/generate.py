@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ....models.config import FULL, SWA, WRITE_POLICIES, Config
+from ....models.config import WRITE_POLICIES, Config
 from ...core.choices import Choices
 from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from . import events as ee
-from .forwards import MAX_TOKENS
+from .shapes import draw_context, draw_layers, draw_page_size, draw_window
 
 __all__ = ["Author", "generate_engine", "host_pages"]
 
@@ -49,9 +49,12 @@ def generate_engine(
 def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
     # A tree without a host tier is the older one of a release that has two.
     profile = profiles[choices.weighted([3 if it.host else 1 for it in profiles])]
-    size = choices.pick(profile.page_sizes)
+    size = draw_page_size(choices, profile)
     full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
+    window = draw_window(choices, size)
     swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
+    if choices.chance(25):  # about two windows
+        swa_pages = min(full_pages, max(3, 2 * -(-window // size) + choices.integer(-1, 1)))
     host = profile.host and choices.chance(80)
     host_full, host_swa = (host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
@@ -61,10 +64,11 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
         page_size=size,
         full_size=full_pages * size,
         swa_size=swa_pages * size,
-        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA))),
-        window=choices.pick((size, 2 * size)) if size > 1 else choices.pick((2, 4)),
+        layers=draw_layers(choices),
+        window=window,
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
+        context_len=draw_context(choices, full_pages * size),
         host_full_size=host_full * size,
         host_swa_size=host_swa * size,
         write_policy=choices.pick(WRITE_POLICIES) if host else WRITE_POLICIES[0],
@@ -93,7 +97,8 @@ class Author:
 
     Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
     prompt is in), how often it is given up between two chunks, its load-back perhaps still queued (`hasty`),
-    how often a prompt is a known one again (`returning`), and how often traffic pauses (`lulls`).
+    how often a prompt is a known one again (`returning`), how often traffic pauses (`lulls`), and whether
+    prompts come near the context length (`limit`).
     """
 
     def __init__(self, choices: Choices, config: Config) -> None:
@@ -102,12 +107,14 @@ class Author:
         self.pages = config.full_pages
         large = choices.chance(40)  # prompts of which one or two fill the device
         self.growth = self.pages if large else 3
-        self.most = max(2, min(MAX_TOKENS // 2, config.full_size if large else config.full_size * 2 // 3))
+        longest = config.longest_prompt if config.context_len else config.most_tokens // 2
+        self.most = max(2, min(longest, config.full_size if large else config.full_size * 2 // 3))
         self.drafts: dict[int, _Draft] = {}
         self.prompts: list[tuple[int, ...]] = []
         self.planned: deque[Event] = deque()
         self.requests = choices.pick((1, 2, 3, 4, 6))
         self.alphabet = choices.pick((2, 2, 5))
+        self.limit = config.longest_prompt if config.context_len and choices.chance(70) else 0
         self.chunk = choices.pick((1, 2, 3)) * self.size
         self.leaving = choices.pick((3, 15, 40))
         self.hasty = choices.pick((0, 0, 5, 25))
@@ -167,7 +174,9 @@ class Author:
         for _ in range(self.choices.integer(0, self.growth)):
             tokens += (self.token(),) * self.size
         tokens += (self.token(),) * self.choices.integer(0, max(1, self.size - 1))
-        tokens = (tokens or (self.token(),))[: self.most]
+        if self.limit and self.choices.chance(40):
+            tokens += (self.token(),) * (self.limit - len(tokens) - self.choices.integer(0, 2))
+        tokens = (tokens or (self.token(),))[: self.limit or self.most]
         tokens = tokens if len(tokens) > 1 else tokens * 2
         self.prompts.append(tokens)
         return tokens

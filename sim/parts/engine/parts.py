@@ -10,6 +10,7 @@ from .checks import (
     check_admission,
     check_eviction,
     check_locks,
+    check_overflow,
     check_owners,
     check_races,
     check_refusal,
@@ -41,7 +42,10 @@ REQUESTS = Part(
     "requests",
     holds=lambda features, host: True,
     events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Evict),
-    checks=(check_structure, check_owners, check_values, check_rows, check_locks, check_refusal, check_eviction),
+    checks=(
+        *(check_overflow, check_structure, check_owners, check_values),
+        *(check_rows, check_locks, check_refusal, check_eviction),
+    ),
 )
 """What every tape of whole requests has."""
 

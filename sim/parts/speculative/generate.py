@@ -6,15 +6,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from ....models.config import FULL, SWA, WRITE_POLICIES, Config
+from ....models.config import WRITE_POLICIES, Config
 from ....models.speculative import alloc_len
 from ...core.choices import Choices
 from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
-from ..engine.forwards import MAX_TOKENS
 from ..engine.generate import Author, host_pages
+from ..engine.shapes import draw_context, draw_draft, draw_layers, draw_page_size, draw_window
 from . import events as se
 
 __all__ = ["SpecAuthor", "Speculating", "generate_spec", "step_pages"]
@@ -30,13 +30,8 @@ def generate_spec(choices: Choices, profile: Profile, author_of: type[SpecAuthor
 
 
 def _draw_config(choices: Choices, profile: Profile) -> Config:
-    weights = [1 if size >= 16 else 4 for size in profile.page_sizes]
-    size = profile.page_sizes[choices.weighted(weights)]
-    steps, topk = choices.pick((1, 2, 3, 4)), choices.pick((1, 1, 2, 3) if size < 16 else (1, 1, 1, 2))
-    version = choices.pick(profile.spec_versions)
-    if version == "dflash" or (size > 1 and version in profile.spec_chains):
-        topk = 1
-    most = 1 + steps * topk
+    size = draw_page_size(choices, profile)
+    draft = draw_draft(choices, profile, size)
     shape = Config(
         level="engine",
         pool=profile.pool,
@@ -44,19 +39,16 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
         page_size=size,
         full_size=size,
         swa_size=size,
-        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA))),
-        window=choices.pick((2, 4) if size == 1 else (size, 2 * size) if size < 16 else (4, 16)),
+        layers=draw_layers(choices),
+        window=draw_window(choices, size),
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
         features=profile.features,
-        spec_version=version,
-        spec_steps=steps,
-        spec_topk=topk,
-        spec_draft_tokens=most if topk == 1 else choices.integer(2, most),
-        bigram=choices.chance(60) and version != "dflash",
+        **draft,
     )
     full, swa = _draw_pages(choices, shape)
-    shape = replace(shape, full_size=full * size, swa_size=swa * size)
+    room = full * size - alloc_len(shape) * (2 if shape.spec_ahead else 1)
+    shape = replace(shape, full_size=full * size, swa_size=swa * size, context_len=draw_context(choices, room))
     if not profile.host or not choices.chance(40):
         return shape
     host_full, host_swa = (host_pages(choices, pages, profile) * size for pages in (full, swa))
@@ -130,7 +122,7 @@ class SpecAuthor(Speculating, Author):
     def __init__(self, choices: Choices, config: Config, events: frozenset[str]) -> None:
         super().__init__(choices, config)
         if self.size >= 16:
-            self.most = MAX_TOKENS * 3 // 4
+            self.most = config.longest_prompt * 3 // 4
         self.requests = min(self.requests, max(1, config.full_pages // (step_pages(config) + 2)) + 1)
         self.kinds = [kind for kind in self.kinds if kind in (*events, ee.Decode.kind)] or [ee.Decode.kind]
         self.draw_steps(config)

@@ -16,7 +16,7 @@ from ....models.speculative import SpecRequest, SpecWorld, key_numbers
 from ...targets.base import Rows
 from ...targets.engine import RequestView
 from ...targets.speculative import Branches, SpecGraphTarget, SpeculativeTarget
-from ..engine.forwards import MAX_TOKENS, judges, refuse
+from ..engine.forwards import judges, refuse
 from ..engine.step import EngineStep, Written
 from ..graphs.events import note_run
 
@@ -213,11 +213,12 @@ def speculating(step: SpecStep, numbers: Sequence[int], fit: Callable[[SpecReque
 
 def may_begin(step: SpecStep) -> Callable[[SpecRequest], bool]:
     """Whether a request may begin a step: the last one is verified, and the one before that is committed."""
-    nodes = step.world.config.spec_draft_tokens
+    config = step.world.config
 
     def fits(request: SpecRequest) -> bool:
         under_way = request.prepared or request.tree is not None or len(request.uncommitted) > 1
-        return not under_way and len(request.tokens) + nodes <= MAX_TOKENS
+        known = request.committed + 1 if config.context_len else len(request.tokens)
+        return not under_way and config.goes_on(known, config.spec_draft_tokens)
 
     return fits
 

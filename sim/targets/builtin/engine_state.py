@@ -17,7 +17,7 @@ from .host_pool import HostPool
 from .insertion import Insertion
 from .load_back import LoadBack
 from .pools import KvPool
-from .requests import Request, RequestTable
+from .requests import Request, RequestTable, row_width
 from .swa import SwaAllocator
 from .target import BuiltinTarget
 from .transfers import TransferQueue
@@ -94,7 +94,7 @@ class EngineState(BuiltinTarget):
         self._evictor = Evictor(self._slots, self._allocator, self._tier, self._transfers)
         self._insertion = Insertion(self._tree, self._allocator)
         self._load_back = LoadBack(self._tree, self._allocator, self._evictor, self._transfers)
-        self._table = RequestTable(config.full_size)
+        self._table = RequestTable(row_width(config))
         self._requests = {}
 
     def pending(self) -> int:

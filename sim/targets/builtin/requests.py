@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ....models.config import Config
+from .spec_layout import Layout
 from .tree_nodes import Lock
 
-__all__ = ["Request", "RequestTable"]
+__all__ = ["Request", "RequestTable", "row_width"]
 
 
 @dataclass
@@ -41,6 +43,15 @@ class Request:
         """Its next tokens got slots."""
         self.row[self.length : self.length + len(locs)] = torch.tensor(locs)
         self.length += len(locs)
+
+
+def row_width(config: Config) -> int:
+    """Tokens a row has: the model's context length, and what a step takes ahead of the committed tokens, in whole
+    pages. Without a context length, the full pool's size."""
+    if not config.context_len:
+        return config.full_size
+    ahead = Layout(config).reserve if "spec" in config.features else 1
+    return config.context_len + ahead + config.page_size - 1
 
 
 class RequestTable:

@@ -305,7 +305,7 @@ class DecodeRelease:
         """A new ``DecodeReqToTokenPool``: room for running requests and for as many that wait for their KV."""
         return self.decode.DecodeReqToTokenPool(
             size=MAX_REQUESTS,
-            max_context_len=config.full_size + config.page_size,
+            max_context_len=self.engine.row_width(config),
             device="cpu",
             enable_memory_saver=False,
             pre_alloc_size=MAX_REQUESTS,

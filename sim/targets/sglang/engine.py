@@ -54,9 +54,10 @@ class EngineDriver:
             allocator: its allocator.
         """
         SETTINGS.serve(config.page_size)
+        SETTINGS.speculate(config if "spec" in config.features else None)
         self._config, self._release, self._kv_pool = config, release, pool
         self._kv, self._tokens = kv, allocator
-        self.rows = release.rows(MAX_REQUESTS, config.full_size + config.page_size)
+        self.rows = release.rows(MAX_REQUESTS, release.row_width(config))
         # A token attends to itself and to as many before it; the release counts the latter.
         self.tree, params = release.tree(config, self.rows, allocator, max(1, config.window - 1))
         self._host = tiers.attach(config, self.tree, params, kv) if config.host_full_size and tiers else None
@@ -197,8 +198,14 @@ class EngineDriver:
         if not self._has_row(entry):
             prefix = tuple(self._release.matched(self.tree, entry))
             return RequestView(prefix, len(prefix), 0)
-        row = self._row(entry, 0, held(entry, "kv_allocated_len"))
-        return RequestView(tuple(row.tolist()), held(entry, "cache_protected_len"), self._release.evicted(entry))
+        allocated = held(entry, "kv_allocated_len")
+        row = self._row(entry, 0, allocated)
+        return RequestView(
+            tuple(row.tolist()),
+            held(entry, "cache_protected_len"),
+            self._release.evicted(entry),
+            overflow=allocated - len(row),
+        )
 
     def transfer_done(self, count: int) -> None:
         if self._host is not None:

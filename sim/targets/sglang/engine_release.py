@@ -7,6 +7,7 @@ methods of ``Req`` and ``ScheduleBatch``. A batch has only the few fields that a
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from array import array
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import torch
 
 from ....models.config import Config
 from ..base import TargetError
+from .settings import SETTINGS
 from .tree import in_rust
 
 __all__ = ["PYTHON_CORE", "RUST_CORE", "SWA_RADIX", "EngineRelease", "NoSpeculation", "held", "hold", "hold_length"]
@@ -122,6 +124,7 @@ SWA_RADIX = "swa-radix"
 _BACKENDS = {PYTHON_CORE: "python", RUST_CORE: "rust"}
 _BACKEND = "SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"
 _CACHE = "sglang.srt.mem_cache"
+_ROW_SURPLUS = "get_req_to_token_extra_context_len"
 
 
 def _sampling() -> SimpleNamespace:
@@ -129,6 +132,16 @@ def _sampling() -> SimpleNamespace:
     return SimpleNamespace(
         custom_params=None, max_new_tokens=1 << 20, ignore_eos=True, stop_strs=(), stop_regex_strs=(), top_k=1
     )
+
+
+def _optional(name: str) -> Any:
+    """A module of the release, or None if it has no such module."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None
 
 
 class EngineRelease:
@@ -146,6 +159,7 @@ class EngineRelease:
         # Allocation has its own module from 0.5.16.
         moved = not hasattr(self.common, "alloc_for_extend")
         self.allocation: Any = importlib.import_module(f"{_CACHE}.allocation") if moved else self.common
+        self._sizing = _optional(f"{_CACHE}.allocation_sizing")
         self._base: Any = importlib.import_module(f"{_CACHE}.base_prefix_cache")
         self._params: Any = importlib.import_module(f"{_CACHE}.cache_init_params")
         self._memory_pool: Any = importlib.import_module(f"{_CACHE}.memory_pool")
@@ -157,8 +171,25 @@ class EngineRelease:
         self._token_ids = type(self.request(0, [0]).output_ids)
 
     def rows(self, requests: int, length: int) -> Any:
-        """A new ``req_to_token`` table."""
-        return self._memory_pool.ReqToTokenPool(requests, length, "cpu", False)
+        """A new ``req_to_token`` table. The last row is never handed out: a write that overflows the one before it ends
+        there, as it would in foreign memory."""
+        table = self._memory_pool.ReqToTokenPool(requests + 1, length, "cpu", False)
+        table.free_slots = table.free_slots[:-1]
+        return table
+
+    def row_width(self, config: Config) -> int:
+        """Tokens a row of ``req_to_token`` has: as many as the release's server gives a model with this context length.
+
+        Up to 0.5.12.post1 the surplus is computed where the pools are built (``model_runner_kv_cache_mixin``).
+        """
+        if not config.context_len:
+            return config.full_size + config.page_size
+        sizing = self.allocation if hasattr(self.allocation, _ROW_SURPLUS) else self._sizing
+        if sizing is None:
+            return config.context_len + 4 + (SETTINGS.speculative_num_draft_tokens or 0)
+        surplus = getattr(sizing, _ROW_SURPLUS)
+        arguments = [SETTINGS] if inspect.signature(surplus).parameters else []
+        return config.context_len + int(surplus(*arguments))
 
     def tree_params(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool) -> Any:
         """The parameters of a tree for both pools; with `disable`, of one that keeps nothing."""

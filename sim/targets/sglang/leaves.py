@@ -7,8 +7,9 @@ replacement is a record, so that a verdict can state its basis.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,14 @@ import torch
 __all__ = ["LEAVES", "Kernel", "Leaf", "alloc_decode_pages", "alloc_extend_pages", "install", "store_leading_bytes"]
 
 Tensor = torch.Tensor
+
+
+_BEYOND = 1 << 24
+"""A page that no pool under test has: read behind the end of a free list, where a GPU finds any number."""
+
+
+def _and_beyond(free_pages: Tensor) -> Iterator[int]:
+    return chain(free_pages.tolist(), repeat(_BEYOND))
 
 
 def alloc_extend_pages(
@@ -36,23 +45,21 @@ def alloc_extend_pages(
         prefix_lens: int ``[batch]``, tokens each request has.
         seq_lens: int ``[batch]``, tokens each request will have.
         last_loc: int ``[batch]``, loc of its last token.
-        free_pages: int64 ``[pages]``. If they do not suffice the caller discards `out`, which is left as it is.
+        free_pages: int64 ``[pages]``. If they do not suffice, `out` has locs of no pool (`_BEYOND`): the kernel
+            reads what lies behind them, and the caller must discard it.
         out: int64 ``[sum(seq_lens - prefix_lens)]``.
         page_size: tokens a page.
     """
     locs: list[int] = []
-    pages = iter(free_pages.tolist())
-    try:
-        for prefix, seq, last in zip(prefix_lens.tolist(), seq_lens.tolist(), last_loc.tolist(), strict=True):
-            position = min(seq, -(-prefix // page_size) * page_size)
-            locs.extend(range(last + 1, last + 1 + position - prefix))
-            while position < seq:
-                count = min(page_size, seq - position)
-                start = next(pages) * page_size
-                locs.extend(range(start, start + count))
-                position += count
-    except StopIteration:
-        return
+    pages = _and_beyond(free_pages)
+    for prefix, seq, last in zip(prefix_lens.tolist(), seq_lens.tolist(), last_loc.tolist(), strict=True):
+        position = min(seq, -(-prefix // page_size) * page_size)
+        locs.extend(range(last + 1, last + 1 + position - prefix))
+        while position < seq:
+            count = min(page_size, seq - position)
+            start = next(pages) * page_size
+            locs.extend(range(start, start + count))
+            position += count
     out.copy_(torch.tensor(locs, dtype=out.dtype))
 
 
@@ -64,18 +71,16 @@ def alloc_decode_pages(
     Args:
         seq_lens: int ``[batch]``, tokens each request will have.
         last_loc: int ``[batch]``, loc of its last token.
-        free_pages: int64 ``[pages]``. If they do not suffice the caller discards `out`, which is left as it is.
+        free_pages: int64 ``[pages]``. If they do not suffice, `out` has locs of no pool (`_BEYOND`): the kernel
+            reads what lies behind them, and the caller must discard it.
         out: int64 ``[batch]``.
         page_size: tokens a page.
     """
-    pages = iter(free_pages.tolist())
-    try:
-        locs = [
-            next(pages) * page_size if (seq - 1) % page_size == 0 else last + 1
-            for seq, last in zip(seq_lens.tolist(), last_loc.tolist(), strict=True)
-        ]
-    except StopIteration:
-        return
+    pages = _and_beyond(free_pages)
+    locs = [
+        next(pages) * page_size if (seq - 1) % page_size == 0 else last + 1
+        for seq, last in zip(seq_lens.tolist(), last_loc.tolist(), strict=True)
+    ]
     out.copy_(torch.tensor(locs, dtype=out.dtype))
 
 

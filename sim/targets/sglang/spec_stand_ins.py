@@ -35,8 +35,20 @@ def assign_req_to_token_pool(
     """
     done = 0
     for row, first, stop in zip(rows.tolist(), start.tolist(), end.tolist(), strict=True):
-        table[row, first:stop] = locs[done : done + stop - first].to(table.dtype)
+        _span(table, row, first, stop)[:] = locs[done : done + stop - first].to(table.dtype)
         done += stop - first
+
+
+def _span(table: Tensor, row: int, first: int, stop: int) -> Tensor:
+    """Positions of a row, addressed as the kernels do: behind its end comes the next row.
+
+    Raises:
+        IndexError: the positions reach beyond the table.
+    """
+    begin, width = row * table.shape[1], table.shape[1]
+    if not 0 <= begin + first <= begin + stop <= table.numel():
+        raise IndexError(f"positions {first} to {stop} of row {row} lie outside a table of {table.shape[0]} x {width}")
+    return table.view(-1)[begin + first : begin + stop]
 
 
 def assign_extend_cache_locs(
@@ -45,7 +57,7 @@ def assign_extend_cache_locs(
     """Read positions `start` to `end` of the requests' rows into `out`; the reverse of `assign_req_to_token_pool`."""
     done = 0
     for row, first, stop in zip(rows.tolist(), start.tolist(), end.tolist(), strict=True):
-        out[done : done + stop - first] = table[row, first:stop].to(out.dtype)
+        out[done : done + stop - first] = _span(table, row, first, stop).to(out.dtype)
         done += stop - first
 
 
@@ -102,10 +114,10 @@ def assign_draft_cache_locs(
         for branch in range(topk):
             start = base + branch * pages * page_size
             if branch:
-                source[copied : copied + last] = table[row, base : base + last]
-                target[copied : copied + last] = table[row, start : start + last]
+                source[copied : copied + last] = _span(table, row, base, base + last)
+                target[copied : copied + last] = _span(table, row, start, start + last)
                 copied += last
-            locs[done : done + steps] = table[row, start + last : start + last + steps].to(locs.dtype)
+            locs[done : done + steps] = _span(table, row, start + last, start + last + steps).to(locs.dtype)
             done += steps
 
 
