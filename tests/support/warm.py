@@ -5,8 +5,8 @@ run as a script) imports torch once and forks for each process that is asked for
 as in an interpreter of its own: a module or a script as ``__main__``, with its own arguments, environment, folder and
 streams.
 
-`install` makes `subprocess.Popen` start the package's worker processes in this way. A worker whose ``PYTHONPATH`` is
-not the server's starts as usual: a test may have put code there that runs as the interpreter starts.
+`install` makes `subprocess.Popen` start the package's worker processes in this way. Folders that a test has put in front
+of the server's ``PYTHONPATH`` are searched first in the fork, and their ``sitecustomize.py`` runs before anything else.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Process:
         self.returncode: int | None = None
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
         mine: list[int] = []
         if stdin == subprocess.PIPE:
             theirs, ours = os.pipe()
@@ -75,10 +76,16 @@ class Process:
             ours, theirs = os.pipe()
             mine.append(theirs)
             self.stdout, stdout = os.fdopen(ours, "rb"), theirs
+        if stderr == subprocess.PIPE:
+            ours, theirs = os.pipe()
+            mine.append(theirs)
+            self.stderr, stderr = os.fdopen(ours, "rb"), theirs
         fds = [_number(stream, number) for number, stream in enumerate((stdin, stdout, stderr))]
+        environment = dict(os.environ) if env is None else env
         request = {
             "words": list(words),
-            "env": dict(os.environ) if env is None else env,
+            "env": environment,
+            "before": _before(environment),
             "cwd": os.fspath(cwd) if cwd is not None else os.getcwd(),
             "session": start_new_session,
             "client": os.getpid(),
@@ -118,6 +125,14 @@ class Process:
     def kill(self) -> None:
         """Kill the process."""
         self.send_signal(signal.SIGKILL)
+
+
+def _before(environment: dict[str, str]) -> list[str] | None:
+    """The folders that ``PYTHONPATH`` has in front of the server's, or None if it is otherwise not the same."""
+    folders = [it for it in environment.get("PYTHONPATH", "").split(os.pathsep) if it]
+    usual = [it for it in (_python_path or "").split(os.pathsep) if it]
+    count = len(folders) - len(usual)
+    return folders[:count] if count >= 0 and folders[count:] == usual else None
 
 
 def _number(stream: int | IO[Any] | None, default: int) -> int:
@@ -169,7 +184,7 @@ def _is_worker(args: Any, options: dict[str, Any]) -> bool:
         isinstance(args, list)
         and args[:3] == [sys.executable, "-P", "-m"]
         and args[3].startswith(_PACKAGE)
-        and (options.get("env") or os.environ).get("PYTHONPATH") == _python_path
+        and _before(options.get("env") or dict(os.environ)) is not None
     )
 
 
@@ -292,6 +307,7 @@ def _become(request: dict[str, Any], fds: Sequence[int]) -> None:
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
         if request["without"] is not None:
             _hide(request["without"])
+        _customize(request["before"] or [], request["words"])
         _main(request["words"])
         code = 0
     except SystemExit as end:
@@ -306,6 +322,16 @@ def _become(request: dict[str, Any], fds: Sequence[int]) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def _customize(folders: list[str], words: list[str]) -> None:
+    """Search these folders first, and run the code that an interpreter runs as it starts."""
+    sys.orig_argv = [sys.executable, "-P", *words]
+    sys.path[:0] = folders
+    for folder in folders:
+        file = Path(folder) / "sitecustomize.py"
+        if file.exists():
+            runpy.run_path(str(file), run_name="sitecustomize")
 
 
 def _main(words: list[str]) -> None:
