@@ -18,7 +18,7 @@ from staleloc.sim.targets.mutants.transform import load_builtin
 SEEDS = range(20)
 BUDGET = 50_000
 
-CLEAN_BUDGET = BUDGET if LONG else 2_000
+CLEAN_BUDGET = BUDGET if LONG else 1_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.features) == ("builtin", ("disagg",))]
 

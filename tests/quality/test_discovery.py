@@ -20,7 +20,7 @@ from staleloc.sim.targets.mutants.transform import load_builtin
 SEEDS = range(20)
 BUDGET = 20_000
 
-CLEAN_BUDGET = BUDGET if LONG else 2_000
+CLEAN_BUDGET = BUDGET if LONG else 1_000
 
 NAMES = [name for name, mutant in MUTANTS.items() if (mutant.target, mutant.level) == ("builtin", "allocator")]
 

@@ -20,7 +20,7 @@ from staleloc.sim.targets.mutants.transform import load_builtin
 SEEDS = range(20)
 BUDGET = 50_000
 
-CLEAN_BUDGET = BUDGET if LONG else 2_500
+CLEAN_BUDGET = BUDGET if LONG else 1_000
 
 ENGINES = {name: it for name, it in MUTANTS.items() if (it.target, it.level) == ("builtin", "engine")}
 NAMES = [name for name, mutant in ENGINES.items() if "spec" not in mutant.features]

@@ -22,9 +22,12 @@ def available() -> Callable[[str], Release]:
 
     def get(spec: str) -> Release:
         try:
-            return resolve(spec)
+            release = resolve(spec)
         except TargetError as error:
             pytest.skip(str(error))
+        if spec.startswith("sglang=="):
+            warm.remember(release.root)
+        return release
 
     return get
 

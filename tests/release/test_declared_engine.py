@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.targets.sglang.fetch import Release
 
@@ -44,8 +43,7 @@ def fuzzed(available: Callable[[str], Release], tmp_path: Path) -> Callable[[str
         (tmp_path / "mine.py").write_text(text, encoding="utf-8")
         scope = ["--features", features] if features else ["--level", "engine"]
         words = ["fuzz", "--target", RELEASE, "--tapes", "4", "--seed", "2", "--workers", "1", "--first", *scope]
-        command = [sys.executable, "-m", "staleloc.sim", *words, "--events", "mine.py"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        done = warm.run(["-m", "staleloc.sim", *words, "--events", "mine.py"], tmp_path, timeout=300)
         return done.returncode, done.stdout
 
     return run

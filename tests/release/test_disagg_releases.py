@@ -78,7 +78,7 @@ SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
             "PR 33794, tail charged in tokens": ("over-admission", "over-admission"),
         },
     ),
-    "sglang==0.5.17": (0, 256, {"PR 33794, tail charged in tokens": ("over-admission", "over-admission")}),
+    "sglang==0.5.17": (0, 48, {"PR 33794, tail charged in tokens": ("over-admission", "over-admission")}),
     "sglang==0.5.20": (
         0,
         96,

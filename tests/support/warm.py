@@ -5,14 +5,19 @@ run as a script) imports torch once and forks for each process that is asked for
 as in an interpreter of its own: a module or a script as ``__main__``, with its own arguments, environment, folder and
 streams.
 
-`install` makes `subprocess.Popen` start the package's worker processes in this way. A worker whose ``PYTHONPATH`` is
-not the server's starts as usual: a test may have put code there that runs as the interpreter starts.
+`install` makes `subprocess.Popen` start the package's worker processes in this way. Folders that a test has put in
+front of the server's ``PYTHONPATH`` are searched first in the fork, and their ``sitecustomize.py`` runs before
+anything else.
+
+Each process that uses a release reads all its files to see whether they are as they were unpacked. `remember` lets
+this run read them once.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -25,18 +30,33 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["install", "run", "uninstall"]
+__all__ = ["Process", "install", "remember", "run", "uninstall"]
 
-_PRELOADED = ("torch", "staleloc.sim.parts.registry", "staleloc.sim.targets.registry")
-"""Not the targets: the audit loads changed copies of their modules."""
+_PRELOADED = (
+    *("torch", "staleloc.sim.parts.drive", "staleloc.sim.parts.events_file", "staleloc.sim.parts.generate"),
+    *("staleloc.sim.run.campaign", "staleloc.sim.run.player", "staleloc.sim.tapes.scenarios"),
+    *("staleloc.sim.findings.search", "staleloc.sim.targets.sglang.fetch", "staleloc.sim.targets.sglang.target"),
+)
+"""Not the embedded target: the audit loads changed copies of its modules."""
+
+_OF_RELEASES = ("msgspec", "psutil", "pydantic")
+"""Packages that releases import; the tests of releases skip without them."""
 
 _POPEN = subprocess.Popen
 
 _PACKAGE = "staleloc.sim."
+
+_FETCH = "staleloc.sim.targets.sglang.fetch"
+
+_digests: dict[str, str] = {}
+"""Folder of a release -> digest of its sources, for releases that this run has read."""
+
+_read_digest: Callable[[Path], str] | None = None
+"""The function that reads the sources, while `install` has another one in its place."""
 
 _lock = threading.Lock()
 _path: str | None = None
@@ -66,6 +86,7 @@ class Process:
         self.returncode: int | None = None
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
         mine: list[int] = []
         if stdin == subprocess.PIPE:
             theirs, ours = os.pipe()
@@ -75,10 +96,17 @@ class Process:
             ours, theirs = os.pipe()
             mine.append(theirs)
             self.stdout, stdout = os.fdopen(ours, "rb"), theirs
+        if stderr == subprocess.PIPE:
+            ours, theirs = os.pipe()
+            mine.append(theirs)
+            self.stderr, stderr = os.fdopen(ours, "rb"), theirs
         fds = [_number(stream, number) for number, stream in enumerate((stdin, stdout, stderr))]
+        environment = dict(os.environ) if env is None else env
         request = {
             "words": list(words),
-            "env": dict(os.environ) if env is None else env,
+            "env": environment,
+            "before": _before(environment),
+            "digests": _digests,
             "cwd": os.fspath(cwd) if cwd is not None else os.getcwd(),
             "session": start_new_session,
             "client": os.getpid(),
@@ -118,6 +146,14 @@ class Process:
     def kill(self) -> None:
         """Kill the process."""
         self.send_signal(signal.SIGKILL)
+
+
+def _before(environment: dict[str, str]) -> list[str] | None:
+    """The folders that ``PYTHONPATH`` has in front of the server's, or None if it is otherwise not the same."""
+    folders = [it for it in environment.get("PYTHONPATH", "").split(os.pathsep) if it]
+    usual = [it for it in (_python_path or "").split(os.pathsep) if it]
+    count = len(folders) - len(usual)
+    return folders[:count] if count >= 0 and folders[count:] == usual else None
 
 
 def _number(stream: int | IO[Any] | None, default: int) -> int:
@@ -169,24 +205,40 @@ def _is_worker(args: Any, options: dict[str, Any]) -> bool:
         isinstance(args, list)
         and args[:3] == [sys.executable, "-P", "-m"]
         and args[3].startswith(_PACKAGE)
-        and (options.get("env") or os.environ).get("PYTHONPATH") == _python_path
+        and _before(options.get("env") or dict(os.environ)) is not None
     )
 
 
 def install() -> None:
     """Start workers as forks from now on."""
+    global _read_digest
     subprocess.Popen = _Dispatch  # type: ignore[misc]
+    fetch = importlib.import_module(_FETCH)
+    _read_digest = fetch.tree_digest
+    fetch.tree_digest = _digest
 
 
 def uninstall() -> None:
     """Start workers as usual again, and end the server."""
     global _path, _server
     subprocess.Popen = _POPEN  # type: ignore[misc]
+    importlib.import_module(_FETCH).tree_digest = _read_digest
     if _server is not None:
         assert _server.stdin is not None
         _server.stdin.close()
         _server.wait()
         _path = _server = None
+
+
+def remember(folder: Path) -> None:
+    """Let no process of this run read the sources of this release again, which were found as they should be."""
+    if str(folder) not in _digests:
+        _digests[str(folder)] = _digest(folder)
+
+
+def _digest(folder: Path) -> str:
+    assert _read_digest is not None
+    return _digests.get(str(folder)) or _read_digest(folder)
 
 
 def _listening() -> str:
@@ -214,6 +266,9 @@ def serve(path: str) -> None:
     global _path
     for name in _PRELOADED:
         __import__(name)
+    for name in _OF_RELEASES:
+        with contextlib.suppress(ImportError):
+            __import__(name)
     sys.modules["torch"].set_num_threads(1)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -287,11 +342,13 @@ def _become(request: dict[str, Any], fds: Sequence[int]) -> None:
         os.environ.clear()
         os.environ.update(request["env"])
         _adopt(request["client"])
+        _digests.update(request["digests"])
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - the streams of the whole process
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
         if request["without"] is not None:
             _hide(request["without"])
+        _customize(request["before"] or [], request["words"])
         _main(request["words"])
         code = 0
     except SystemExit as end:
@@ -306,6 +363,16 @@ def _become(request: dict[str, Any], fds: Sequence[int]) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def _customize(folders: list[str], words: list[str]) -> None:
+    """Search these folders first, and run the code that an interpreter runs as it starts."""
+    sys.orig_argv = [sys.executable, "-P", *words]
+    sys.path[:0] = folders
+    for folder in folders:
+        file = Path(folder) / "sitecustomize.py"
+        if file.exists():
+            runpy.run_path(str(file), run_name="sitecustomize")
 
 
 def _main(words: list[str]) -> None:

@@ -31,9 +31,23 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 Spoil = Callable[[str], Path]
 
 
-def hears_ctrl_c() -> None:
-    """In a child: the tests may run in the background of a shell, which makes its children deaf to SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def campaign(folder: Path, *words: str) -> warm.Process:
+    """A campaign of ten minutes in a process of its own, which hears Ctrl-C."""
+    command = ["-m", "staleloc.sim", "fuzz", "--seconds", "600", "--workers", "1", *words]
+    with open(os.devnull) as nothing:
+        return warm.Process(command, nothing, subprocess.PIPE, subprocess.PIPE, cwd=folder)
+
+
+def ended(process: warm.Process, seconds: float) -> tuple[str, str]:
+    """What a process wrote until its end, which comes within these seconds."""
+    try:
+        process.wait(seconds)
+    finally:
+        process.kill()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout as out, process.stderr as err:
+        return out.read().decode(), err.read().decode()
 
 
 @pytest.fixture
@@ -259,18 +273,11 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_campaign_reports(way: signal.Signals, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "fuzz", "--mutant", "free-repeats-page", "--seconds", "600", "--workers", "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        preexec_fn=hears_ctrl_c,
-    )
+    process = campaign(tmp_path, "--mutant", "free-repeats-page")
     assert process.stderr is not None
-    assert re.fullmatch(r"staleloc: \d+ tapes, .+ divergent tapes\n", process.stderr.readline())
+    assert re.fullmatch(r"staleloc: \d+ tapes, .+ divergent tapes\n", process.stderr.readline().decode())
     process.send_signal(way)
-    out, err = process.communicate(timeout=60)
+    out, err = ended(process, 60)
     assert process.returncode == 1
     assert "double-free in builtin" in out
     assert re.search(r"^\d+ tapes, ", out, re.MULTILINE)
@@ -290,18 +297,11 @@ def test_ctrl_c_does_not_wait_for_a_target_that_hangs(tmp_path: Path, hostile: S
         BuiltinTarget.build = stuck
         """
     )
-    process = subprocess.Popen(
-        [*COMMAND, "fuzz", "--seconds", "600", "--workers", "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        preexec_fn=hears_ctrl_c,
-    )
+    process = campaign(tmp_path)
     while not (here / "pid").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = ended(process, 20)
     assert process.returncode == 2
     assert re.search(r"^19 tapes, ", out, re.MULTILINE)
     assert err.splitlines()[-1] == "staleloc: interrupted; these are the results so far"

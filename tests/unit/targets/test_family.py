@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.registry import families, family_of, parse, short_name
@@ -127,9 +128,7 @@ def toy(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "staleloc.sim", *arguments]
-        environment = {**os.environ, "PYTHONPATH": path}
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+        return warm.run(["-m", "staleloc.sim", *arguments], tmp_path, PYTHONPATH=path)
 
     return run
 

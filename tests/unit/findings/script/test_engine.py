@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from staleloc.models.config import Config
 from staleloc.sim.core.divergence import Divergence
@@ -186,9 +187,7 @@ def test_the_command_line_writes_it(tmp_path: Path) -> None:
     _, config, events = CASES[mutant]
     (tmp_path / "tape.json").write_text(dumps(Tape(config, events)))
     words = ["replay", "tape.json", "--target", "builtin", "--mutant", mutant, "--repro", "repro.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "staleloc.sim", *words], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = warm.run(["-m", "staleloc.sim", *words], tmp_path)
     assert done.returncode == 1
     assert "wrote repro.py" in done.stdout
     text = (tmp_path / "repro.py").read_text(encoding="utf-8")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import warm
 
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
@@ -224,6 +223,6 @@ def test_a_script_shows_it_without_us(declare: Declare, tmp_path: Path) -> None:
     tape, divergence = next((tape, it) for tape, it in judged if it is not None)
     path = tmp_path / "shows.py"
     path.write_text(script(Finding(Origin("builtin", tape="t"), tape, divergence)), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = warm.run([str(path)], tmp_path, without="staleloc")
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[-1] == f"the bug shows: {divergence.kind}"
