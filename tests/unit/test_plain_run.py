@@ -13,6 +13,7 @@ OTHER_SKIPS = {
     "quality/test_cuda_conformance.py": "a machine with a GPU",
     "release/test_releases.py": "triton",
     "release/test_spec_releases.py": "triton",
+    "unit/coverage/test_collect.py": "Python 3.12",
     "unit/tapes/test_hostile.py": "a user who is not root",
 }
 """Files with a condition of their own, and what it asks for."""

@@ -100,7 +100,7 @@ def test_ci_can_ask_for_a_percentage() -> None:
         (("--target", "builtin", "--files", "nothing.py"), "nothing that is counted matches 'nothing.py'"),
         (("--target", "builtin", "--level", "allocator", "--features", "spec"), "--features go with --level engine"),
         (("--target", "vllm"), "unknown target 'vllm'"),
-        (("--tapes", "1", "--seconds", "1"), "two ways to say when to stop"),
+        (("--tapes", "1", "--seconds", "1"), "exclude each other"),
         (("--tapes", "1", "--json", "no/such/folder.json"), "cannot be written"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from staleloc.sim.cli import matrix as cli_matrix
-from staleloc.sim.matrix import command, file, hunt, measure
+from staleloc.sim.matrix import command, file, measure
 from staleloc.sim.matrix.measure import drawn
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Replayed
 from staleloc.sim.matrix.record import scope_of

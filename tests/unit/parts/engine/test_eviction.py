@@ -28,7 +28,7 @@ def test_a_node_that_nobody_uses_and_stays_is_a_leak() -> None:
     verdict = drive_engine(Tape(CONFIG, (*SERVED, Finish(0), Evict(2, 2))), Hoarder())
     assert verdict.divergence is not None
     assert (verdict.divergence.kind, verdict.divergence.check) == ("leak", "eviction")
-    assert "still owes 2 full tokens" in verdict.divergence.what
+    assert "evicted 2 full tokens too few" in verdict.divergence.what
 
 
 def test_what_a_running_request_uses_may_stay() -> None:
