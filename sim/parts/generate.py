@@ -12,6 +12,7 @@ from .decode_node.generate import generate_disagg
 from .engine.declared import with_declared
 from .engine.generate import Author, generate_engine
 from .graphs.generate import GraphAuthor
+from .scheduler.generate import generate_scheduler
 from .spec_node.generate import generate_node
 from .speculative.generate import generate_spec
 from .speculative.generate_graphs import SpecGraphAuthor
@@ -30,12 +31,14 @@ def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 
 
 def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    if any({"disagg", "spec"} & set(profile.features) for profile in profiles):
+    if any({"disagg", "spec", "scheduler"} & set(profile.features) for profile in profiles):
         profiles = [choices.pick(profiles)]
     if "disagg" in profiles[0].asks and len(profiles[0].asks) > 1:
         return generate_node(choices, profiles[0])
     if "disagg" in profiles[0].features:
         return generate_disagg(choices, profiles)
+    if "scheduler" in profiles[0].features:
+        return generate_scheduler(choices, profiles)
     if "spec" in profiles[0].features:
         return generate_spec(choices, profiles[0], SpecGraphAuthor if "graphs" in profiles[0].features else None)
     return generate_engine(choices, profiles, _AUTHORS)

@@ -12,6 +12,7 @@ from .decode_node.part import DECODE_NODE
 from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
 from .part import Part
+from .scheduler.part import SCHEDULER
 from .spec_node.part import SPEC_NODE
 from .speculative.part import SPECULATIVE
 
@@ -27,6 +28,7 @@ PARTS: tuple[Part, ...] = (
     DECODE_NODE,
     NODE_HOST,
     SPEC_NODE,
+    SCHEDULER,
 )
 """Every part; one that extends another's world or step comes after it."""
 

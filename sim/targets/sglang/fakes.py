@@ -114,6 +114,7 @@ FAKES: tuple[Fake, ...] = (
     Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "tokens for a forward that is not run"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
+    Fake("sglang.srt.runtime_context", "get_context", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "mamba_extra_buffer_enabled", _no, _SETTINGS),
     Fake("sglang.srt.runtime_context", "max_speculative_num_draft_tokens", most_draft_tokens, _SETTINGS),
     Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),

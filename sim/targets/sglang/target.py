@@ -20,9 +20,9 @@ from .fakes import FAKES, Fake, fake_names
 from .hybrid import HybridPool
 from .leaves import Leaf
 from .refusal import explain
+from .scheduler import SchedulerDriver
 from .seal import Transform, seal
 from .sources import Release
-from .spec_node import SpecNodeDriver
 
 __all__ = ["SglangTarget", "load"]
 
@@ -30,7 +30,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver, SpecNodeDriver):
+class SglangTarget(AllocatorDriver, SchedulerDriver):
     """See `Target`.
 
     Attributes:
@@ -117,7 +117,9 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
             self.build(config)
             return
         engine = (parts.release, parts.tiers(config), config, pool, kv, allocator)
-        if "spec" in config.features:
+        if "scheduler" in config.features:
+            self.attach_scheduler(parts.schedule, *engine[1:])
+        elif "spec" in config.features:
             self.attach_spec(parts.spec, pool.another(), config, *engine)
         else:
             self.attach_engine(*engine)
@@ -233,9 +235,10 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         legacy = capability.legacy_profile(engine, release.root)
         decode = capability.decode_profile(engine, release.root)
         spec = capability.spec_profile(engine, release.root)
+        schedule = capability.scheduler_profiles(engine, legacy)
         both = capability.spec_node_profile(decode, spec, release.root) if decode and spec else None
         parts = EngineParts(release.name, engine.host, decode is not None, spec is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec, both) if it is not None), parts)
+        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec, both, *schedule) if it is not None), parts)
     return target

@@ -1,0 +1,1 @@
+"""The checks of this part, one file each."""
