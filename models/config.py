@@ -160,6 +160,9 @@ class Config:
             raise ConfigError(f"max_prefill must be 1 to {MAX_SIZE}, not {self.max_prefill}")
         if not 0 <= self.new_token_ratio <= 100:
             raise ConfigError(f"new_token_ratio must be 0 to 100, not {self.new_token_ratio}")
+        before = self.pages(max(1, self.window - 1)) * self.page_size
+        if self.swa_size < 2 * before + self.page_size:
+            raise ConfigError(f"a scheduler takes swa_size for two windows and a page, {2 * before + self.page_size}")
         if self.host_full_size and not self.prefix_cache:
             raise ConfigError("a host tier takes a prefix tree; prefix_cache must be true")
 

@@ -39,8 +39,8 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     """A cache whose SWA pool has room for two windows and little more, or for many."""
     small = tuple(size for size in profile.page_sizes if size < 16)
     size = choices.pick(small) if small and choices.chance(80) else choices.pick(profile.page_sizes)
-    window = choices.pick((1, 2, max(1, size - 1), size, size + 1, 2 * size, 2 * size + 1, 4 * size))
-    windows = 2 * -(-window // size)
+    window = choices.pick((1, 2, max(1, size - 1), size, size + 1, 2 * size, 2 * size + 1, 4 * size, 4 * size + 1))
+    windows = 2 * -(-max(1, window - 1) // size)
     swa_pages = windows + choices.pick((1, 1, 2, 3, 5, windows, 3 * windows))
     full_pages = choices.pick((swa_pages, swa_pages + 2, 2 * swa_pages, 4 * swa_pages))
     full_pages = max(swa_pages, min(full_pages, 48))

@@ -12,7 +12,7 @@ from ....models.situations import SCHEDULER_SITUATIONS
 from ...targets.base import Profile
 from ..engine.situations import Noticer as NodeNoticer
 from ..part import Axis, Part
-from .checks import holders, rounds, starvation
+from .checks import holders, over_admission, rounds, starvation
 from .events import SCHEDULER_EVENTS
 from .situations import HOSTED, Noticer
 from .step import step_of
@@ -50,7 +50,7 @@ SCHEDULER = Part(
     "scheduler",
     holds=lambda features, host: "scheduler" in features,
     events=SCHEDULER_EVENTS,
-    checks=(rounds.CHECK, holders.CHECK, starvation.CHECK),
+    checks=(rounds.CHECK, holders.CHECK, over_admission.CHECK, *starvation.CHECKS),
     situations=SCHEDULER_SITUATIONS,
     reachable=_reachable,
     observers=(NodeNoticer, Noticer),

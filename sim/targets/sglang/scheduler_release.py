@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ class SchedulerRelease:
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._adder_class, self._results = policy.PrefillAdder, policy.AddReqResult
         self.batch = _batch_class(engine.batch_class)
+        logging.getLogger("sglang.srt.managers.schedule_batch").disabled = True  # a request that is given up is no news
         source = (Path(inspect.getfile(policy)).parent / "scheduler.py").read_text(encoding="utf-8")
         self.aborts_chunked = "_pending_chunked_abort_req" in source
         self._asks_first = "adder.budget_state() ==" in source
