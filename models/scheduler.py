@@ -169,7 +169,9 @@ def _cached_fault(world: SchedulerWorld, grant: Granted, prompt: int) -> Fault |
     if grant.request == world.chunked:
         computed = world.requests[grant.request].computed
         if grant.cached != computed:
-            return Fault("out-of-bounds", f"request {grant.request} has {computed} tokens and goes on at {grant.cached}")
+            return Fault(
+                "out-of-bounds", f"request {grant.request} has {computed} tokens and goes on at {grant.cached}"
+            )
     elif grant.cached % world.config.page_size:
         return Fault("misaligned", f"{what}; it is whole pages of {world.config.page_size}")
     if grant.count < 1 or grant.cached + grant.count > prompt:

@@ -12,7 +12,14 @@ from .speculative.events import SPEC_EVENTS
 
 __all__ = ["ALPHABET", "BY_NAME"]
 
-ALPHABET: tuple[type[Event], ...] = (*EVENTS, *ENGINE_EVENTS, *DISAGG_EVENTS, *GRAPH_EVENTS, *SPEC_EVENTS, *SCHEDULER_EVENTS)
+ALPHABET: tuple[type[Event], ...] = (
+    *EVENTS,
+    *ENGINE_EVENTS,
+    *DISAGG_EVENTS,
+    *GRAPH_EVENTS,
+    *SPEC_EVENTS,
+    *SCHEDULER_EVENTS,
+)
 """Event types, in the order in which the documentation lists them."""
 
 BY_NAME: dict[str, type[Event]] = {event.kind: event for event in ALPHABET}

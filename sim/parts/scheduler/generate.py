@@ -46,7 +46,7 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     full_pages = max(swa_pages, min(full_pages, 48))
     chunk = size * choices.pick((0, 0, 1, 2, 4, 8, max(1, swa_pages // 2), swa_pages))
     tree = choices.chance(70)
-    host = tree and profile.host and choices.chance(30)
+    host = tree and profile.host and choices.chance(40)
     host_full, host_swa = (host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
         level="engine",
@@ -71,8 +71,11 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
 
 
 class SchedulerAuthor:
-    """Writes the next event. Each tape has habits: how many requests there are at a time, how long they want to run, and
-    how often rounds follow a request at once (`eager`) or a prompt is a known one again (`returning`)."""
+    """Writes the next event.
+
+    Each tape has habits: how many requests there are at a time, how many tokens they want, how often rounds follow a
+    request at once (`eager`), a prompt is a known one again (`returning`), or many decode rounds come in a row (`busy`).
+    """
 
     def __init__(self, choices: Choices, config: Config) -> None:
         self.choices = choices
@@ -86,7 +89,8 @@ class SchedulerAuthor:
         self.eager = choices.pick((0, 50, 90))
         self.prompts: list[tuple[int, ...]] = []
         self.alive: list[int] = []
-        self.rounds = 0
+        self.busy = choices.pick((0, 5, 20))
+        self.rounds = self.steps = 0
         kinds = [kind for kind in _WEIGHTS if choices.chance(85) or kind in (se.Submit.kind, se.PrefillRound.kind)]
         self.kinds = [kind for kind in kinds if config.host_full_size or kind != ee.TransferDone.kind]
 
@@ -97,6 +101,11 @@ class SchedulerAuthor:
         if self.rounds:
             self.rounds -= 1
             return self.choices.pick((se.PrefillRound(), se.PrefillRound(), self.decode_round()))
+        if self.steps:
+            self.steps -= 1
+            return self.decode_round()
+        if self.choices.chance(self.busy):
+            self.steps = self.choices.pick((4, 12, 32))
         weights = [_WEIGHTS[kind] for kind in self.kinds]
         return _WRITE[self.kinds[self.choices.weighted(weights)]](self)
 

@@ -17,6 +17,7 @@ from .engine_builtin import REQUESTS
 from .graphs_builtin import GRAPHS
 from .hicache_builtin import BACKUPS, EVICTIONS
 from .load_back_builtin import LOAD_BACKS
+from .scheduler_builtin import SCHEDULES
 from .spec_builtin import ACCEPTED, DRAFTS, RESERVES
 from .spec_graphs_builtin import SPEC_GRAPHS
 from .spec_sglang import SGLANG_SPECS
@@ -41,6 +42,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
+        *SCHEDULES,
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
         *SGLANG_SPECS,
     )

@@ -240,5 +240,7 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         parts = EngineParts(release.name, engine.host, decode is not None, spec is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec, both, *schedule) if it is not None), parts)
+        target.offer_engine(
+            tuple(it for it in (engine, legacy, decode, spec, both, *schedule) if it is not None), parts
+        )
     return target

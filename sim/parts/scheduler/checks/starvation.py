@@ -33,7 +33,9 @@ def _run(step: SchedulerStep, name: str) -> Divergence | None:
         return None
     number = world.chunked if world.chunked is not None else world.waiting[0]
     request, size = world.scheduled(number), world.config.page_size
-    where = f"after {request.computed} of {request.prompt} tokens" if request.computed else f"with {request.prompt} tokens"
+    where = (
+        f"after {request.computed} of {request.prompt} tokens" if request.computed else f"with {request.prompt} tokens"
+    )
     what = f"request {number} waits {where}, nothing runs, and {STALLS + 1} rounds computed none of it"
     free = f"{len(step.free.full) * size} full and {len(step.free.swa) * size} SWA slots are free"
     return step.diverges("starvation", name, what, f"{free}; no event can change that, so it waits for ever")
