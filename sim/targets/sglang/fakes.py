@@ -111,6 +111,14 @@ FAKES: tuple[Fake, ...] = (
             ("ForwardBatch", _Forward, "a forward that is not run"),
         )
     ),
+    *(
+        Fake(module, name, _no, "prompts are not split between ranks")
+        for module, name in (
+            ("sglang.srt.layers.attention.nsa.utils", "is_nsa_prefill_cp_in_seq_split"),
+            ("sglang.srt.layers.attention.dsa.utils", "is_dsa_prefill_cp_in_seq_split"),
+            ("sglang.srt.layers.utils.cp_utils", "is_prefill_context_parallel_enabled"),
+        )
+    ),
     Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "tokens for a forward that is not run"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no time is taken"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
