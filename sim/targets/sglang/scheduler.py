@@ -29,6 +29,7 @@ class _Queues:
     def __init__(self) -> None:
         self.waiting: list[Any] = []
         self.chunked: Any = None
+        self.fresh = False  # whether the last round computed a chunk of it
         self.batch: list[Any] = []
         self.running: list[Any] = []
 
@@ -119,6 +120,7 @@ class SchedulerDriver(SpecNodeDriver):
         if adder.new_chunked_req is not None:
             assert queues.chunked is None
             queues.chunked = adder.new_chunked_req
+        queues.fresh = queues.chunked in queues.batch
         if self._host is not None:
             self._host.start_loading()
         return PrefillRound(tuple(self._allocate(queues.batch)))
@@ -127,9 +129,10 @@ class SchedulerDriver(SpecNodeDriver):
         """The scheduler looks for its next batch: a chunk that was computed is stored."""
         queues = self._queues
         chunked = queues.chunked
-        if chunked is not None and self.schedule.has_chunk(chunked):
+        if chunked is not None and (queues.fresh or self.schedule.stores_again):
             self._release.checkpoint(self.tree, chunked, last=False)
             self._inserted(chunked)
+        queues.fresh = False
         if not queues.running:
             self._ratio.reset()
 

@@ -22,6 +22,14 @@ _MARGIN = 5
 """Tokens by which the input of a request must stay below its length at most (``get_worker_info``)."""
 
 
+_STORES_WHAT_IS_NEW = (
+    "if self._chunked_req_scheduled_last_iter:",
+    "> len(self.chunked_req.prefix_indices):",
+    "> self.chunked_req.prefix_len:",
+)
+"""How a scheduler asks, from 0.5.12 on, whether there is a chunk to store."""
+
+
 class _Ratio:
     """The share of their new tokens that running requests are expected to need (``new_token_ratio``).
 
@@ -79,6 +87,7 @@ class SchedulerRelease:
     Attributes:
         engine: the release's code for requests.
         aborts_chunked: whether a request is aborted between two chunks (from 0.5.14).
+        stores_again: whether each round stores the request between two chunks, also if it computed none of it (0.5.11).
     """
 
     def __init__(self, engine: EngineRelease) -> None:
@@ -90,11 +99,7 @@ class SchedulerRelease:
         source = (Path(inspect.getfile(policy)).parent / "scheduler.py").read_text(encoding="utf-8")
         self.aborts_chunked = "_pending_chunked_abort_req" in source
         self._asks_first = "adder.budget_state() ==" in source
-        self._stores_again = "stash_chunked_request(self.chunked_req)" in source and not (
-            "> self.chunked_req.prefix_len" in source
-            or "> len(self.chunked_req.prefix_indices)" in source
-            or "_chunked_req_scheduled_last_iter" in source
-        )
+        self.stores_again = not any(text in source for text in _STORES_WHAT_IS_NEW)
 
     @staticmethod
     def ratio(config: Config) -> _Ratio:
@@ -175,10 +180,6 @@ class SchedulerRelease:
         else:
             end = len(entry.fill_ids)
         return end
-
-    def has_chunk(self, entry: Any) -> bool:
-        """Whether a request between two chunks has one that is not stored; 0.5.11 stores it again."""
-        return self._stores_again or self.end(entry) > self.engine.prefix(entry)
 
     @staticmethod
     def loaded(entry: Any) -> int:
