@@ -9,8 +9,8 @@ __all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES
 LEVELS = ("allocator", "engine")
 
 FEATURES = ("disagg", "spec", "graphs", "scheduler")
-"""Features of the engine level: disaggregated decode, speculative decode, captured graphs, a scheduler that admits by its
-own budgets."""
+"""Features of the engine level: disaggregated decode, speculative decode, captured graphs, a scheduler that admits by
+its own budgets."""
 
 FULL = "full"
 SWA = "swa"
@@ -61,7 +61,7 @@ class Config:
         chunk: with a scheduler, tokens of a prefill batch at most; 0 if prompts are never cut into chunks.
         max_prefill: with a scheduler, input tokens of a prefill batch at most, beyond its first prompt.
         prefix_cache: with a scheduler, finished requests stay in a prefix tree.
-        new_token_ratio: with a scheduler, the percentage of their new tokens that running requests are expected to need.
+        new_token_ratio: with a scheduler, how many percent of their new tokens running requests are expected to need.
     """
 
     pool: str = "hybrid"

@@ -93,7 +93,7 @@ class SchedulerWorld(EngineWorld):
             self.checkpoint(self.chunked)
 
     def grant(self, number: int, cached: int, loaded: int, count: int) -> None:
-        """A round admits a waiting request with this many tokens from the cache, of which some come from the host, or goes
+        """A round admits a waiting request with `cached` tokens from the cache, `loaded` of them from the host, or goes
         on with the one between two chunks; and it computes the next `count` tokens."""
         if number == self.chunked:
             self.saw("chunk_continued")
@@ -145,7 +145,8 @@ class SchedulerWorld(EngineWorld):
 
 def grant_fault(world: SchedulerWorld, grants: Sequence[Granted]) -> Fault | None:
     """The fault in a prefill batch, or None: each request of it waited or is between two chunks, takes whole pages from
-    the cache, and computes one token at least; one prompt at most stays in part."""
+    the cache, and computes one token at least; one prompt at most stays in part, and the batch is no longer than a
+    chunk."""
     named: set[int] = set()
     partial: set[int] = set() if world.chunked is None else {world.chunked}
     for grant in grants:
@@ -161,6 +162,13 @@ def grant_fault(world: SchedulerWorld, grants: Sequence[Granted]) -> Fault | Non
         partial = partial - {grant.request} if ends else partial | {grant.request}
     if len(partial) > 1:
         return Fault("over-admission", f"requests {min(partial)} and {max(partial)} are both computed in part")
+    count, chunk = sum(grant.count for grant in grants), world.config.chunk
+    if count > chunk > 0:
+        return Fault("over-admission", f"the batch computes {count} tokens, and a chunk has {chunk} at most")
+    if partial and not chunk:
+        return Fault(
+            "over-admission", f"request {min(partial)} is computed in part, and prompts are not cut into chunks"
+        )
     return None
 
 

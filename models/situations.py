@@ -172,7 +172,7 @@ SPEC_NODE_SITUATIONS: dict[str, str] = {
 
 
 _AS_BEFORE = (
-    *("prefix_hit", "host_hit", "remapped_load_back", "chunked", "shared_while_running", "node_split"),
+    *("prefix_hit", "host_hit", "remapped_load_back", "partial_mask", "chunked", "shared_while_running", "node_split"),
     *("split_across_window", "tombstoned", "tombstone_recovered", "node_evicted", "host_evicted"),
     *("window_evicted_running", "deduplicated", "offload_in_flight", "freed_beside_flight", "forward_over_flight"),
     "retried",

@@ -1,7 +1,7 @@
 """The protocol of a target whose scheduler admits by its own budgets, in integers.
 
-The driver says when a round begins and when a request ends. The target decides who is admitted and with how many tokens,
-who is retracted, and which windows are evicted.
+The driver says when a round begins and when a request ends. The target decides who is admitted and with how many
+tokens, who is retracted, and which windows are evicted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a scheduler does that admits by its own budgets.
 
-As at the engine level, an event that does not apply is skipped. `Finish`, `Abort` and `TransferDone` are that level's: a
-request that runs may finish at any time, and one that waits or is between two chunks may be aborted.
+As at the engine level, an event that does not apply is skipped. `Finish`, `Abort` and `TransferDone` are that level's.
+A request that runs may finish at any time; one that waits or is between two chunks may be aborted.
 """
 
 from __future__ import annotations

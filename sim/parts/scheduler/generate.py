@@ -73,8 +73,8 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
 class SchedulerAuthor:
     """Writes the next event.
 
-    Each tape has habits: how many requests there are at a time, how many tokens they want, how often rounds follow a
-    request at once (`eager`), a prompt is a known one again (`returning`), or many decode rounds come in a row (`busy`).
+    Each tape has habits: how many requests there are at a time, how many tokens they want, and how often rounds follow
+    a request at once (`eager`), a prompt is a known one (`returning`), or many decode rounds come in a row (`busy`).
     """
 
     def __init__(self, choices: Choices, config: Config) -> None:

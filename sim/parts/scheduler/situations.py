@@ -10,7 +10,7 @@ __all__ = ["HOSTED", "Noticer"]
 
 HOSTED = frozenset(
     {
-        *("host_hit", "remapped_load_back", "node_evicted", "host_evicted", "offload_in_flight"),
+        *("host_hit", "remapped_load_back", "partial_mask", "node_evicted", "host_evicted", "offload_in_flight"),
         *("freed_beside_flight", "forward_over_flight"),
     }
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ....models.config import Config
-from ..scheduler import SCHEDULER_CALLS, DecodeRound, Grant, PrefillRound
+from ..scheduler import MAX_REQUESTS, SCHEDULER_CALLS, DecodeRound, Grant, PrefillRound
 from .engine import BuiltinEngine
 from .engine_state import ENGINE
 from .requests import Request
@@ -62,8 +62,8 @@ class SchedulerEngine(BuiltinEngine):
         return True
 
     def submit(self, request: int, tokens: list[int], most: int) -> int | None:
-        """See `SchedulerTarget.submit`. Without chunks the SWA pool must hold a whole prompt, and what was decoded of it
-        if it is retracted; with them, a window and the next page, wherever in a page the window begins."""
+        """See `SchedulerTarget.submit`. Without chunks the SWA pool must hold a whole prompt, and what was decoded of
+        it if it is retracted; with them, a window and the next page, wherever in a page the window begins."""
         config = self._config
         room = config.full_pages if config.chunk else min(config.full_pages, config.swa_pages)
         window = config.pages(max(config.window, config.page_size)) + 2
@@ -78,7 +78,7 @@ class SchedulerEngine(BuiltinEngine):
         waiting."""
         self._begin()
         queues, config = self._queues, self._config
-        chunk = config.chunk or config.full_size
+        chunk = config.chunk or config.full_size * MAX_REQUESTS
         inputs = max(config.max_prefill, 1)
         grants: list[Grant] = []
         for number in self._in_order():
@@ -108,7 +108,7 @@ class SchedulerEngine(BuiltinEngine):
         for number in queues.running:
             self.evict_window(number)
         retracted = []
-        while queues.running and self._next_pages() > self._room():
+        while queues.running and self._next_pages() > self._spare_pages():
             number = queues.running.pop()
             queues.waiting[number] = self._requests[number].tokens
             self._release(number)
@@ -187,11 +187,11 @@ class SchedulerEngine(BuiltinEngine):
         """How many tokens from `start` on are computed now: up to the end of a page, unless it is the prompt's end."""
         stop = min(prompt, start + chunk)
         pages = self._config.pages
-        if pages(stop) - pages(start) > self._room():
-            stop = min(stop, start + self._room() * self._config.page_size if self._config.chunk else start)
+        if pages(stop) - pages(start) > self._spare_pages():
+            stop = min(stop, start + self._spare_pages() * self._config.page_size if self._config.chunk else start)
         return (stop if stop == prompt else self._aligned(stop)) - start
 
-    def _room(self) -> int:
+    def _spare_pages(self) -> int:
         """Pages that are free in both pools, or that the tree can give up."""
         size = self._config.page_size
         full, swa = self._allocator.full.available_pages(), self._allocator.swa.available_pages()

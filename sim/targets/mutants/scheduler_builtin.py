@@ -26,8 +26,8 @@ def _drop(method: str, old: str) -> Edit:
 SCHEDULES: tuple[Mutant, ...] = (
     _mutant(
         "chunk-keeps-its-window",
-        "without a prefix cache nothing is evicted between two chunks, and the next chunk waits for ever for the slots of "
-        "tokens that left the window",
+        "without a prefix cache nothing is evicted between two chunks, and the next chunk waits for ever for the slots "
+        "of tokens that left the window",
         _drop("_begin", "self.evict_window(queues.chunked)"),
     ),
     _mutant(
@@ -43,13 +43,15 @@ SCHEDULES: tuple[Mutant, ...] = (
     _mutant(
         "chunk-of-full-size-or-none",
         "a chunk is not cut short where the pools have less room, and waits for ever",
-        _swap("_fitting", "start + self._room() * self._config.page_size if self._config.chunk else start", "start"),
+        _swap(
+            "_fitting", "start + self._spare_pages() * self._config.page_size if self._config.chunk else start", "start"
+        ),
     ),
     _mutant(
         "room-counts-locked-pages",
-        "pages of the tree that running requests lock count as room, and a chunk is refused for ever that would fit if it "
-        "were smaller",
-        _swap("_room", "node.swa is not None and not node.swa_locks", "node.swa is not None"),
+        "pages of the tree that running requests lock count as room, and a chunk is refused for ever that would fit if "
+        "it were smaller",
+        _swap("_spare_pages", "node.swa is not None and not node.swa_locks", "node.swa is not None"),
     ),
     _mutant(
         "refusal-keeps-its-row",

@@ -1,7 +1,7 @@
 """A release's own admission, allocation and retraction behind integers. See `SchedulerTarget`.
 
 The scheduler itself does not run. Its round is put together here: the release's ``PrefillAdder`` over the release's own
-requests, its allocation with its own window eviction, its retraction. Settings are those of its overlap scheduler, which
+requests, its allocation with its own window eviction, its retraction. The order is that of its overlap scheduler, which
 is the default: a token that was just sampled is not among the outputs yet.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....models.config import Config
-from ..engine import NodeView, RequestView
+from ..engine import RequestView
 from ..scheduler import MAX_REQUESTS, DecodeRound, Grant, PrefillRound
-from .engine_batch import held, hold
+from .engine_batch import hold
 from .engine_settings import SETTINGS
 from .hicache import HostTiers
 from .hybrid import HybridPool
@@ -227,7 +227,3 @@ class SchedulerDriver(SpecNodeDriver):
         if self._schedule is None:
             return super().raw_requests()
         return {request: self._row_view(entry) for request, entry in self.requests.items() if self._has_row(entry)}
-
-    def raw_tree(self) -> list[NodeView]:
-        """See `EngineTarget.raw_tree`."""
-        return super().raw_tree() if self._keeps else []

@@ -72,7 +72,7 @@ def _batch_class(base: Any) -> Any:
 
         def filter_batch(self, *_: Any, keep_indices: list[int]) -> None:
             """The requests that stay after a retraction."""
-            self.reqs = [self.reqs[index] for index in keep_indices]
+            self.reqs: list[Any] = [self.reqs[index] for index in keep_indices]
 
         def batch_size(self) -> int:
             """How many requests there are."""

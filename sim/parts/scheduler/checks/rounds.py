@@ -1,5 +1,5 @@
-"""Rounds: a prefill batch takes each request once, whole pages from the cache, and computes one token of it at least; a
-decode round leaves out no request."""
+"""Rounds: a prefill batch is no longer than a chunk, has each request once, takes whole pages from the cache, and
+computes a token of each; a decode round leaves out no request."""
 
 from __future__ import annotations
 
