@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from .....models.radix import found_whole
 from ....core.divergence import Divergence
 from ...check import Check
 from ..events import STALLS
@@ -27,16 +28,24 @@ def _case(step: SchedulerStep) -> str:
     return IN_THE_QUEUE if step.world.chunked is None else BETWEEN_CHUNKS
 
 
+def _where(step: SchedulerStep, number: int) -> str:
+    """How far a request has come, and what its rounds find."""
+    request, config = step.world.scheduled(number), step.world.config
+    if request.computed:
+        return f"after {request.computed} of {request.prompt} tokens"
+    cached, _ = found_whole(step.placed, request.tokens[: request.prompt - 1], config.page_size)
+    if cached:
+        return f"with {request.prompt} tokens, {cached} of them cached"
+    return f"with {request.prompt} tokens{'' if config.chunk else ' that are not cut into chunks'}"
+
+
 def _run(step: SchedulerStep, name: str) -> Divergence | None:
     world = step.world
     if step.stalls < STALLS or step.round is None or step.round.grants or step.target.pending() or name != _case(step):
         return None
     number = world.chunked if world.chunked is not None else world.waiting[0]
-    request, size = world.scheduled(number), world.config.page_size
-    where = (
-        f"after {request.computed} of {request.prompt} tokens" if request.computed else f"with {request.prompt} tokens"
-    )
-    what = f"request {number} waits {where}, nothing runs, and {STALLS + 1} rounds computed none of it"
+    what = f"request {number} waits {_where(step, number)}, nothing runs, and {STALLS + 1} rounds computed none of it"
+    size = world.config.page_size
     free = f"{len(step.free.full) * size} full and {len(step.free.swa) * size} SWA slots are free"
     return step.diverges("starvation", name, what, f"{free}; no event can change that, so it waits for ever")
 
