@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from ..core.divergence import Divergence
@@ -34,6 +33,5 @@ def rule(check: Check | None, found: Divergence) -> str:
         return "an end of the step"
     if check is None or found.kind == "crash":
         return "no exception"
-    run = check.run.func if isinstance(check.run, partial) else check.run
-    text: Any = sys.modules[run.__module__].__doc__
+    text: Any = sys.modules[check.run.__module__].__doc__
     return " ".join(text.partition("\n\n")[0].split())

@@ -12,7 +12,15 @@ from ....models.situations import SCHEDULER_SITUATIONS
 from ...targets.base import Profile
 from ..engine.situations import Noticer as NodeNoticer
 from ..part import Axis, Part
-from .checks import holders, over_admission, rounds, starvation
+from .checks import (
+    holders,
+    over_admission,
+    rounds,
+    starvation,
+    starvation_between_chunks,
+    starvation_without_cache,
+    starvation_without_chunks,
+)
 from .events import SCHEDULER_EVENTS
 from .situations import HOSTED, Noticer
 from .step import step_of
@@ -50,7 +58,10 @@ SCHEDULER = Part(
     "scheduler",
     holds=lambda features, host: "scheduler" in features,
     events=SCHEDULER_EVENTS,
-    checks=(rounds.CHECK, holders.CHECK, over_admission.CHECK, *starvation.CHECKS),
+    checks=(
+        *(rounds.CHECK, holders.CHECK, over_admission.CHECK, starvation.CHECK),
+        *(starvation_between_chunks.CHECK, starvation_without_cache.CHECK, starvation_without_chunks.CHECK),
+    ),
     situations=SCHEDULER_SITUATIONS,
     reachable=_reachable,
     observers=(NodeNoticer, Noticer),
