@@ -133,7 +133,7 @@ class EngineWorld(Witness):
             return "nothing"
         known = self.tags.tokens(tag)
         if known is None:
-            return f"a row nobody wrote ({tag})"
+            return f"an unwritten row ({tag})"
         tokens, layer = known
         shown = " ".join(map(str, tokens[-6:]))
         return f"the KV of token {len(tokens) - 1} after [{'... ' if len(tokens) > 6 else ''}{shown}] at layer {layer}"

@@ -73,5 +73,5 @@ def partition_fault(
         return Fault("race", f"{pool} page {min(racing)} is in the free list while a transfer still uses it")
     missing = set(range(1, pages + 1)) - listed - owner_of.keys() - flying
     if missing:
-        return Fault("leak", f"{pool} page {min(missing)} belongs to nobody and is in no free list")
+        return Fault("leak", f"{pool} page {min(missing)} has no owner and is in no free list")
     return None

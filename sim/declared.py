@@ -166,7 +166,7 @@ class Model(Books):
 
     def _gives_up(self, word: str, **values: int) -> None:
         if self._handed_out():
-            raise ValueError("say what is given up before what is handed out")
+            raise ValueError("declare freed slots before allocated ones")
         self._say(word, values)
 
     def _hands_out(self, word: str, **values: int) -> None:

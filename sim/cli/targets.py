@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..parts.alphabet import BY_NAME
+from ..parts.events_file import BY_NAME
 from ..targets.base import Profile
 from .text import help_alone, say
 

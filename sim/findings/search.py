@@ -15,7 +15,7 @@ from functools import partial
 
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..parts.adapt import profile_of
+from ..parts.legality import profile_of
 from ..run.campaign import Budget, Campaign, Found, Results
 from ..run.player import Player
 from ..run.progress import Progress

@@ -18,8 +18,8 @@ from ...models.config import LEVELS
 from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..parts.adapt import profile_of, same_code
 from ..parts.generate import generate_tape
+from ..parts.legality import profile_of, same_code
 from ..run.player import Player
 from ..run.worker import place
 from ..tapes.codec import dumps

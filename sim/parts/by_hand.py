@@ -17,9 +17,9 @@ from ..core.event import Event
 from ..core.timeouts import PASSED_ON, Stuck, hang, patience
 from ..declared import Declared
 from ..targets.base import MISFITS, TargetError
-from .adapt import fitted, lacking, profile_of
 from .check import Check, rule
 from .hooks import FromFile, joined
+from .legality import fitted, lacking, profile_of
 
 __all__ = ["ByHand", "outcome"]
 
@@ -166,7 +166,7 @@ def outcome(found: str, bug: str, more: str = "") -> int:
     if found == bug:
         print(f"the bug shows: {bug}{more}")
         return 1
-    print(f"something else shows ({found}) and not the bug ({bug}); nothing can be said about it")
+    print(f"another divergence shows ({found}), not the bug ({bug}); the result is undecided")
     return 2
 
 

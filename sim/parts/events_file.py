@@ -1,4 +1,4 @@
-"""The file given with ``--events``: load it into this process, and look events up.
+"""Every event by name, and the file given with ``--events``: load it into this process, and look its events up.
 
 It is the user's own code, given by name, and it is run: in the worker that plays a tape, and in the process of the
 command too, for there tapes are made small, and what `legal`, `draw` and `apply` say decides what a legal tape is.
@@ -20,11 +20,29 @@ from ..core.event import Event
 from ..core.schema import schema_of
 from ..declared import Declared
 from .allocator.declared import DeclaredCall
-from .alphabet import BY_NAME
+from .allocator.events import EVENTS
+from .decode_node.events import DISAGG_EVENTS
 from .engine.declared import DeclaredStep
+from .engine.events import ENGINE_EVENTS
+from .graphs.events import GRAPH_EVENTS
 from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
+from .scheduler.events import SCHEDULER_EVENTS
+from .speculative.events import SPEC_EVENTS
 
-__all__ = ["another_file", "events_origin", "handed_on", "load", "read"]
+__all__ = ["ALPHABET", "BY_NAME", "another_file", "events_origin", "handed_on", "load", "read"]
+
+ALPHABET: tuple[type[Event], ...] = (
+    *EVENTS,
+    *ENGINE_EVENTS,
+    *DISAGG_EVENTS,
+    *GRAPH_EVENTS,
+    *SPEC_EVENTS,
+    *SCHEDULER_EVENTS,
+)
+"""Event types, in the order in which the documentation lists them."""
+
+BY_NAME: dict[str, type[Event]] = {event.kind: event for event in ALPHABET}
+"""Event name in a tape -> event type."""
 
 _HARNESS: dict[str, type[FromFile]] = {event.level: event for event in (DeclaredCall, DeclaredStep)}
 """Level -> what the harness does with the events that a file declares for it."""
@@ -90,7 +108,7 @@ def _run(data: bytes, path: str, shown: str) -> ModuleType:
     try:
         exec(compile(data, path, "exec", dont_inherit=True), vars(module))
     except SyntaxError as error:
-        raise DeclaredError(f"{shown}, line {error.lineno or 1}: {error.msg}; it is no Python") from None
+        raise DeclaredError(f"{shown}, line {error.lineno or 1}: {error.msg}; it is not valid Python") from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -118,7 +136,7 @@ def _events_of(module: ModuleType, shown: str) -> dict[str, type[FromFile]]:
             raise DeclaredError(f"{shown}, class {name}: {why}")
         found[value.kind] = joined(value, _HARNESS[value.level])
     if not found:
-        raise DeclaredError(f"{shown} declares no event; it takes a subclass of staleloc.sim.declared.Declared")
+        raise DeclaredError(f"{shown} declares no event: a subclass of staleloc.sim.declared.Declared is needed")
     return found
 
 
@@ -137,7 +155,7 @@ def _unusable(event: type[Declared]) -> str | None:
     for name in ("__init__", "__post_init__"):
         code = getattr(getattr(event, name, None), "__code__", None)
         if code is not None and code.co_filename == sys.modules[MODULE].__file__:
-            return f"it has {name}(); parameters are just annotated names, and what they may be is for legal() to say"
+            return f"it has {name}(); parameters are annotated names only; legal() decides which values they may have"
     if not inspect.ismethod(event.draw):
         return "draw() must be a @classmethod"
     if type(event.weight) is not int or not 0 < event.weight <= 1000:
@@ -150,13 +168,13 @@ def _unusable(event: type[Declared]) -> str | None:
     taken = own.intersection(dir(_HARNESS[event.level])) - _OPEN
     taken = {name for name in taken if not name.startswith("__")}
     if taken:
-        return f"{min(taken)} means something to staleloc already; call it something else"
+        return f"{min(taken)} is already used by staleloc; choose another name"
     try:
         needed = schema_of(event)["required"]
     except (TypeError, NameError, KeyError) as error:
         return str(error)
     if len(needed) > 1 and event.draw.__func__ is Declared.draw.__func__:  # type: ignore[attr-defined]
-        return f"it has no draw(), and nothing else says what {needed[1]} should be"
+        return f"it has no draw(), which must choose a value for {needed[1]}"
     return None
 
 
@@ -166,7 +184,7 @@ def another_file(tape_events: Iterable[Event], provenance: Mapping[str, object] 
     file, now = loaded(), events_origin(tape_events)
     if file is None or now is None or not isinstance(made_with, dict) or made_with.get("sha256") == now["sha256"]:
         return None
-    return f"{file.path} is not, or not any more, the file that the tape was made with"
+    return f"{file.path} is not the file that the tape was made with, or has changed since"
 
 
 def events_origin(events: Iterable[Event]) -> dict[str, str] | None:

@@ -159,7 +159,7 @@ class FromFile(Event):
         if type(drawn) is not cls:
             raise _mistake(cls, "draw", f"it returned {drawn!r}, which is neither a {cls.__name__} nor None")
         if not fits(event_to_json(drawn), schema_of(cls)):
-            raise _mistake(cls, "draw", f"{drawn!r} is not what its parameters are; numbers are 0 to {MAX_INTEGER}")
+            raise _mistake(cls, "draw", f"{drawn!r} does not fit its parameters; numbers are 0 to {MAX_INTEGER}")
         return drawn
 
     def refusal(self, books: Books) -> str | None:
@@ -216,7 +216,7 @@ def watched() -> Iterator[None]:
     if loaded() is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    message = f"{_path()}: draw(), legal() or apply() does not come back"
+    message = f"{_path()}: draw(), legal() or apply() does not return"
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise _Endless
@@ -245,6 +245,6 @@ def check_drawn(tape: Any, drawn: str | None) -> None:
     """Raise DeclaredError unless a tape that was drawn again is the one that a worker drew, if that was noted."""
     if drawn is not None and fingerprint(tape) != drawn:
         raise DeclaredError(
-            f"{_path()}: the same seed gives one tape now and another then; draw(), legal() and apply() may ask "
-            "nothing but what they are given"
+            f"{_path()}: the same seed gave two different tapes; draw(), legal() and apply() may use only "
+            "their arguments"
         )

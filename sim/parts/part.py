@@ -15,7 +15,7 @@ from ...models.config import Config
 from ..core.divergence import Divergence
 from ..targets.base import Profile
 from .check import Check
-from .engine.event import EngineEvent
+from .engine.events import EngineEvent
 
 __all__ = ["Axis", "Observer", "Part"]
 

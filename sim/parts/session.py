@@ -11,8 +11,7 @@ from ...models.engine import EngineWorld
 from ..core.divergence import Divergence
 from ..core.event import Event
 from ..core.timeouts import PASSED_ON
-from .check import Check
-from .crash import crash
+from .check import Check, crash
 from .engine.scene import scene
 from .engine.step import EngineStep
 from .hooks import declared

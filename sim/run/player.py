@@ -13,8 +13,8 @@ from typing import Any
 
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..parts.adapt import fitted, profile_of
 from ..parts.events_file import another_file
+from ..parts.legality import fitted, profile_of
 from ..tapes.codec import TapeError, dumps, load, loads
 from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError

@@ -26,12 +26,11 @@ from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..core.verdict import Verdict
-from ..parts.adapt import profile_of
 from ..parts.drive import play_tape
 from ..parts.events_file import read
 from ..parts.generate import generate_tape
 from ..parts.hooks import declared, fingerprint, watched
-from ..parts.legality import find_violation
+from ..parts.legality import find_violation, profile_of
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles

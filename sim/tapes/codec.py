@@ -20,7 +20,7 @@ from ..core.event import Event
 from ..core.jsontext import JsonError, parse, short
 from ..core.schema import Schema, event_to_json, fits, listed, schema_of
 from ..core.tape import Tape
-from ..parts.alphabet import BY_NAME
+from ..parts.events_file import BY_NAME
 from ..parts.hooks import declared
 from .schema import FORMAT, MAX_EVENTS, VERSION, tape_schema
 

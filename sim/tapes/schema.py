@@ -11,7 +11,7 @@ from functools import cache
 
 from ..core.divergence import CLASSES
 from ..core.schema import MAX_ITEMS, NAME, Schema, config_schema, schema_of, value_schema
-from ..parts.alphabet import ALPHABET
+from ..parts.events_file import ALPHABET
 
 __all__ = ["DIALECT", "FORMAT", "MAX_EVENTS", "VERSION", "dumps", "event_schemas", "summary_schema", "tape_schema"]
 

@@ -192,21 +192,19 @@ TAPE = Tape(
 """Every way a step can read."""
 
 MADE_UP = {
-    "every-step": Divergence("leak", "conservation", 15, "SWA page 2 belongs to nobody and is in no free list"),
+    "every-step": Divergence("leak", "conservation", 15, "SWA page 2 has no owner and is in no free list"),
     "crash-with-brackets": Divergence(
         "crash", "crash", 6, "write_kv raised RuntimeError: shape [2, 1] is not [1], index {3}\x1b[31m in [3]"
     ),
     "hang": Divergence("hang", "hang", -1, "the target gave no answer for 3 s"),
-    "out-of-bounds": Divergence(
-        "out-of-bounds", "bounds", 0, "full loc 99 was handed out; the pool's slots are 2 to 9"
-    ),
+    "out-of-bounds": Divergence("out-of-bounds", "bounds", 0, "full loc 99 was allocated; the pool's slots are 2 to 9"),
     "many-locs": Divergence(
         "stale-translation",
         "translation",
         9,
         "full loc 2 translates to 2, expected 8 (9 locs differ)",
         "translated at event {6}, mapping of full loc 2 changed from 2 to 8 at event {7} by [7], "
-        "the old answer served at event {9}",
+        "and the old translation was used at event {9}",
         tuple(LocRow(loc, loc + 6, loc, 7, 6 if loc % 2 else None) for loc in range(2, 10)),
     ),
 }

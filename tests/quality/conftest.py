@@ -10,9 +10,9 @@ import pytest
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.parts.adapt import profile_of
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.parts.generate import generate_tape
+from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.targets.base import Profile, Target
 
 

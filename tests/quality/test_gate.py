@@ -18,9 +18,9 @@ import pytest
 from staleloc.sim.matrix.hunt import scope_of
 from staleloc.sim.parts.allocator.checks import CHECKS
 from staleloc.sim.parts.allocator.events import EVENTS
-from staleloc.sim.parts.alphabet import ALPHABET
 from staleloc.sim.parts.decode_node.events import DISAGG_EVENTS
 from staleloc.sim.parts.engine.events import ENGINE_EVENTS
+from staleloc.sim.parts.events_file import ALPHABET
 from staleloc.sim.parts.registry import ENGINE_CHECKS
 from staleloc.sim.parts.scheduler.events import SCHEDULER_EVENTS
 from staleloc.sim.parts.speculative.events import SPEC_EVENTS

@@ -16,8 +16,8 @@ from staleloc.sim.audit.play.corpus import known_tapes, load_target, name_of, pr
 from staleloc.sim.audit.play.patch import Functions, changed_code
 from staleloc.sim.audit.source.program import read_tree
 from staleloc.sim.audit.source.sites import map_of, read_program
-from staleloc.sim.parts.adapt import profile_of
 from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.targets.sglang.fetch import resolve
 
 FOLDER = Path("srt/mem_cache/unified_cache/components")

@@ -6,8 +6,8 @@ import json
 import runpy
 import sys
 
-from staleloc.sim.parts.adapt import profile_of
 from staleloc.sim.parts.drive import play_tape
+from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.run.player import adapt
 from staleloc.sim.tapes.scenarios import find_scenario
 from staleloc.sim.targets.sglang.fetch import resolve

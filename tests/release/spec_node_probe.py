@@ -10,9 +10,9 @@ import torch
 
 from staleloc.models.config import FULL, SWA, Config
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.adapt import profile_of
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.parts.generate import generate_tape
+from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import resolve
 from staleloc.sim.targets.sglang.target import SglangTarget, load

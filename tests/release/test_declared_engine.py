@@ -64,4 +64,4 @@ def test_a_method_that_loses_a_page_is_found(fuzzed: Callable[[str, str], tuple[
     code, report = fuzzed(SORT + LOSES, "")
     assert code == 1, report
     assert "1  sort_free  sorts the SWA free list   ← diverges" in report
-    assert "belongs to nobody and is in no free list" in report
+    assert "has no owner and is in no free list" in report

@@ -58,7 +58,7 @@ def test_the_bug_is_found_blind(available: Callable[[str], Release], version: st
     found = fuzzed(f"sglang=={version}")
     assert found
     assert {(it.kind, it.check) for it in found} == {("use-after-free", "owners")}
-    assert all("goes on using full page" in it.what for it in found)
+    assert all("still uses full page" in it.what for it in found)
 
 
 @pytest.mark.parametrize("version", CLEAN)

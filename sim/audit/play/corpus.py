@@ -17,11 +17,10 @@ from ....models.config import FEATURES, LEVELS
 from ...core.choices import seeded
 from ...core.tape import Tape
 from ...core.verdict import Verdict
-from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
 from ...parts.generate import generate_tape
 from ...parts.hooks import check_drawn, declared, fingerprint, watched
-from ...parts.legality import find_violation
+from ...parts.legality import find_violation, profile_of
 from ...run.player import adapt
 from ...tapes.codec import loads
 from ...tapes.scenarios import scenarios

@@ -18,9 +18,9 @@ from typing import Any
 
 from ...core.divergence import Divergence
 from ...core.tape import Tape
-from ...parts.adapt import profile_of
 from ...parts.drive import play_tape
 from ...parts.hooks import DeclaredError, said
+from ...parts.legality import profile_of
 from ...run.protocol import divergence_to_json, end_with_parent
 from ...tapes.shrink import shrink
 from ...targets.base import Profile

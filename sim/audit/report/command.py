@@ -11,7 +11,7 @@ from pathlib import Path
 from ...findings.files import check_apart, check_file, check_folder, save, write
 from ...findings.finding import Finding, Origin
 from ...findings.text import render
-from ...parts.adapt import profile_of
+from ...parts.legality import profile_of
 from ...run.player import Player
 from ...tapes.shrink import MAX_CANDIDATES, Shrunk, shrink
 from ...targets.base import TargetError

@@ -9,6 +9,7 @@ from dataclasses import fields
 from ....models.config import Config
 from ...core.event import Event
 from ...parts.allocator.checks import CHECKS
+from ...parts.check import Check
 from ...parts.hooks import FromFile
 from ...parts.registry import parts_of
 from ...targets.family import ScriptTarget
@@ -32,16 +33,15 @@ _DRIVERS = {
 
 def roots(finding: Finding, target: ScriptTarget) -> tuple[str, ...]:
     """Modules of ours that the main part imports."""
-    check = _check_module(finding)
-    return (*target.roots, _DRIVERS[finding.tape.config.level][0], *([check] if check else []))
+    check = _check(finding)
+    return (*target.roots, _DRIVERS[finding.tape.config.level][0], *([check.look.__module__] if check else []))
 
 
-def _check_module(finding: Finding) -> str | None:
-    """The module of the check that saw it; None if an exception, or nothing more, was seen."""
+def _check(finding: Finding) -> Check | None:
+    """The check that saw it; None if an exception, or nothing more, was seen."""
     config = finding.tape.config
     checks = CHECKS if config.level == "allocator" else [it for part in parts_of(config) for it in part.checks]
-    found = next((check for check in checks if check.name == finding.divergence.check), None)
-    return None if found is None else found.run.__module__
+    return next((check for check in checks if check.name == finding.divergence.check), None)
 
 
 def main_text(finding: Finding, target: ScriptTarget) -> str:
@@ -64,7 +64,7 @@ def main_text(finding: Finding, target: ScriptTarget) -> str:
 
 
 def _setup(finding: Finding, target: ScriptTarget) -> list[str]:
-    config, check = finding.tape.config, _check_module(finding)
+    config, check = finding.tape.config, _check(finding)
     module, driver, name = _DRIVERS[config.level]
     lines = [
         f"from {PACKAGE}.models.config import Config",
@@ -72,7 +72,7 @@ def _setup(finding: Finding, target: ScriptTarget) -> list[str]:
         *target.imports,
     ]
     if check is not None:
-        lines.append(f"from {in_script(check)} import CHECK")
+        lines.append(f"from {in_script(check.look.__module__)} import {check.look.__name__}")
     if any(isinstance(event, FromFile) for event in finding.tape.events):
         lines.append(f"from {PACKAGE} import {OWN.rpartition('.')[2]}")
     return [
@@ -81,7 +81,7 @@ def _setup(finding: Finding, target: ScriptTarget) -> list[str]:
         f"target = {target.make}",
         *(f"# {line}" for line in textwrap.wrap(config_words(config), _WIDTH - 2)),
         *_wrapped(f"config = {_config(config)}"),
-        f"{name} = {driver}(target, config, {'None' if check is None else 'CHECK'})",
+        f"{name} = {driver}(target, config, {None if check is None else check.look.__name__})",
     ]
 
 

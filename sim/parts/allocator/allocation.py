@@ -8,11 +8,9 @@ from types import MappingProxyType
 from typing import Self
 
 from ...core.event import Event, Role, Roles, smaller
-from .contracts import APPENDABLE, OUTSIDE_GROUP, Rule
 from .draws import Draws
-from .event import AllocatorEvent, span_words
+from .event import APPENDABLE, OUTSIDE_GROUP, AllocatorEvent, Rule, Step, span_words
 from .ledger import Ledger
-from .step import Step
 
 __all__ = ["Alloc", "AllocDecode", "AllocExtend", "AllocExtendSwaTail"]
 

@@ -10,12 +10,11 @@ from ...core.divergence import Divergence
 from ...core.event import Event
 from ...targets.base import TargetError
 from ..by_hand import ByHand
-from ..crash import crash
+from ..check import crash, listed
 from ..legality import unfit
-from .checks import EARLY, contents
-from .checks.base import Step
+from .checks import EARLY, check_contents
 from .declared import DeclaredCall
-from .event import AllocatorEvent
+from .event import AllocatorEvent, Step
 from .events import EVENTS
 from .forwards import EndForward
 from .ledger import Ledger
@@ -57,17 +56,13 @@ class KvCache(ByHand):
         return crash(error, self._step.index, self._step.event, self._target.adapter)
 
     def _last_look(self) -> Divergence | None:
-        if self._check != contents.CHECK or not self._played:
+        if self._check != check_contents or not self._played:
             return None
         return last_look(Step(len(self._played) - 1, EndForward(), self._world, self._target))
 
     def _inside(self) -> Iterator[str]:
         free, table = self._target.raw_free(), self._target.raw_mapping()
-        yield f"free pages: full {_list(sorted(free.full))}, SWA {_list(sorted(free.swa))}"
+        yield f"free pages: full {listed(sorted(free.full))}, SWA {listed(sorted(free.swa))}"
         for request, locs in sorted(self._world.requests.items()):
             swa: list[Any] = [table[loc] for loc in locs]
-            yield f"request {request}: full locs {_list(locs)}, mapped to SWA {_list(swa)}"
-
-
-def _list(numbers: list[int]) -> str:
-    return f"[{' '.join(map(str, numbers))}]"
+            yield f"request {request}: full locs {listed(locs)}, mapped to SWA {listed(swa)}"

@@ -7,11 +7,9 @@ from types import MappingProxyType
 from typing import Self
 
 from ...core.event import Role, Roles
-from .contracts import OUTSIDE_GROUP, SPAN, Rule
 from .draws import Draws
-from .event import AllocatorEvent, clipped_span, span_words, tokens
+from .event import OUTSIDE_GROUP, SPAN, AllocatorEvent, Rule, Step, clipped_span, span_words, tokens
 from .ledger import Ledger
-from .step import Step
 
 __all__ = ["CpuCopy", "LoadCpuCopy", "Move"]
 

@@ -14,13 +14,11 @@ from ....models.repack import repack
 from ....models.world import Grant
 from ...declared import Books, Cache, Model
 from ..hooks import FromFile
-from .contracts import OUTSIDE_DRAFT, OUTSIDE_GROUP, Rule
 from .draws import Draws
-from .event import AllocatorEvent, clipped_span
+from .event import OUTSIDE_DRAFT, OUTSIDE_GROUP, AllocatorEvent, Rule, Step, clipped_span
 from .ledger import Ledger
 from .release import Free, FreeSwa
 from .remapping import RegisterMapping, SetMapping
-from .step import Step
 
 __all__ = ["DeclaredCall", "Repack"]
 

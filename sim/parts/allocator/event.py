@@ -1,17 +1,144 @@
-"""An event of the allocator level: when it is legal, the target's call, what the books and the world take over."""
+"""An event of the allocator level: its contracts, its step, and what it does to books and world.
+
+Each contract is a predicate with the reason in one line. An event that breaks one is never generated and is refused in
+a tape, so a divergence is never just a misuse of the API.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
+from ....models.world import Grant, World
+from ...core.divergence import MAX_ROWS, Divergence, LocRow
 from ...core.event import Event
-from .contracts import Rule, first_broken
+from ...targets.base import FreeSlots, Rows, Target
 from .draws import Draws
 from .ledger import Ledger
-from .step import Step
 
-__all__ = ["AllocatorEvent", "clipped_pages", "clipped_span", "span_words", "tokens"]
+__all__ = [
+    "APPENDABLE", "FROZEN", "OUTSIDE_DRAFT", "OUTSIDE_GROUP", "SPAN", "WHOLE_PAGES", "AllocatorEvent", "Rule", "Step",
+    "all_mapped", "clipped_pages", "clipped_span", "span_exists", "span_words", "swa_pages_free", "tokens",
+]  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """`holds(ledger, event)` is true of every legal event; `reason` says why."""
+
+    reason: str
+    holds: Callable[[Ledger, Any], bool]
+
+
+def first_broken(rules: Iterable[Rule], ledger: Ledger, event: Any) -> str | None:
+    """The reason of the first rule that the event breaks, or None."""
+    return next((rule.reason for rule in rules if not rule.holds(ledger, event)), None)
+
+
+def span_exists(ledger: Ledger, event: Any) -> bool:
+    """Whether the event's span lies inside the request's tokens."""
+    start, stop = event.start, event.stop
+    return bool(0 <= start < stop <= ledger.length(event.request))
+
+
+def all_mapped(ledger: Ledger, event: Any) -> bool:
+    """Whether every page that the event's span touches has SWA slots."""
+    return all(ledger.mapped(event.request, event.start, event.stop))
+
+
+def swa_pages_free(ledger: Ledger, event: Any) -> bool:
+    """Whether as many SWA pages are free as the event's span touches."""
+    return len(ledger.page_range(event.start, event.stop)) <= ledger.free_swa
+
+
+def _aligned(ledger: Ledger, event: Any) -> bool:
+    size = ledger.config.page_size
+    return bool(event.start % size == event.stop % size == 0)
+
+
+def _not_frozen(ledger: Ledger, event: Any) -> bool:
+    forward = ledger.forward
+    if forward is None or not forward.frozen:
+        return True
+    stop = getattr(event, "stop", ledger.length(event.request))
+    pages = ledger.page_range(event.start, stop)
+    size = ledger.config.page_size
+    return not forward.touches(event.request, pages.start * size, pages.stop * size)
+
+
+OUTSIDE_GROUP = Rule(
+    "slots freed in an open free group are neither free nor owned; a scheduler does this before or after the group",
+    lambda ledger, event: not ledger.group_open,
+)
+OUTSIDE_DRAFT = Rule(
+    "between backup and restore a draft only allocates and runs (SGLang EAGLE v1, DFLASH workers)",
+    lambda ledger, event: ledger.saved is None,
+)
+SPAN = Rule("the span must lie inside the request's tokens", span_exists)
+WHOLE_PAGES = Rule("host and tree nodes hold whole pages, so mappings change by whole pages", _aligned)
+FROZEN = Rule(
+    "the batch was translated once when its forward began; its mapping may not change before it ends "
+    "(SGLang PRs 24138, 27091, 27617)",
+    _not_frozen,
+)
+APPENDABLE = "a partly filled last page must have SWA slots: the next SWA slot is derived from the last one"
+
+
+@dataclass(slots=True)
+class Step:
+    """One event after the target has executed it.
+
+    Attributes:
+        index: the event's place in the tape.
+        grants: slots the event handed out, not yet taken over by the world.
+        miscount: what is wrong with the number of slots handed out, or an empty string.
+        refused: the target refused an allocation; None if the event allocates nothing.
+        room: the world says the allocation fits; meaningful with `refused`.
+        asked: full locs that were translated, and
+        answers: what the target answered for each.
+        read_layer: layer that was read; `read_locs` its full locs and `rows` the answer.
+        written: layer and tags of a write.
+        touched: layers whose contents the event may have changed.
+        moved: the SWA slot that each of `grants` had before and that its row comes from; None if rows stay.
+        ledger: the scheduler's books before the event, if an event of the tape asks for them; else None.
+        mapping: the target's raw table after the event.
+        free: the target's raw free lists after the event; None if the event leaves them alone.
+    """
+
+    index: int
+    event: Any
+    world: World
+    target: Target
+    mapping: list[int] = field(default_factory=list)
+    free: FreeSlots | None = None
+    grants: list[Grant] = field(default_factory=list)
+    miscount: str = ""
+    refused: bool | None = None
+    room: bool = True
+    asked: list[int] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+    read_layer: int = -1
+    read_locs: list[int] = field(default_factory=list)
+    rows: Rows | None = None
+    written: tuple[int, list[int]] | None = None
+    touched: Iterable[int] = ()
+    moved: list[int] | None = None
+    ledger: Ledger | None = None
+    _contents: dict[int, Rows] = field(default_factory=dict)
+
+    def slot(self, loc: int) -> int:
+        """The SWA slot that the raw table has for a full loc after the event."""
+        return self.mapping[loc] if loc < len(self.mapping) else 0
+
+    def contents(self, layer: int) -> Rows:
+        """Raw contents of a layer after the event, read once."""
+        if layer not in self._contents:
+            self._contents[layer] = self.target.raw_contents(layer)
+        return self._contents[layer]
+
+    def diverges(self, kind: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()) -> Divergence:
+        """A divergence at this event."""
+        return Divergence(kind, "", self.index, what, sentence, tuple(rows[:MAX_ROWS]), self.world.decisive)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,9 @@ from typing import Any, Self
 from ....models.config import SWA
 from ...core.event import Event, Role, Roles, Span, smaller, without_one
 from ...targets.base import Batch
-from .contracts import OUTSIDE_GROUP, Rule, span_exists
 from .draws import Draws
-from .event import AllocatorEvent, clipped_span, span_words, tokens
+from .event import OUTSIDE_GROUP, AllocatorEvent, Rule, Step, clipped_span, span_exists, span_words, tokens
 from .ledger import Ledger, OpenForward
-from .step import Step
 
 __all__ = ["MAX_BATCH_OFFSET", "SOURCES", "STORAGES", "BeginForward", "EndForward", "ReadKv", "Translate", "WriteKv"]
 
@@ -327,7 +325,7 @@ class Translate(AllocatorEvent):
             "fresh": "locs in fresh memory",
             "padded": "locs in fresh memory, -1 appended",
             "view": "locs in an unused part of the batch's buffer",
-            "kept": "locs in a tensor that is kept, the same one each time",
+            "kept": "locs in one tensor that the caller reuses",
             "table": "locs as two rows of a table",
         }[self.source]
         return f"{span_words(self.request, self.start, self.stop)}; {where}"

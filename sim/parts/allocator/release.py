@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from .contracts import FROZEN, OUTSIDE_DRAFT, SPAN, Rule, all_mapped
 from .draws import Draws
-from .event import AllocatorEvent, clipped_span, span_words
+from .event import FROZEN, OUTSIDE_DRAFT, SPAN, AllocatorEvent, Rule, Step, all_mapped, clipped_span, span_words
 from .ledger import Ledger
-from .step import Step
 
 __all__ = ["Free", "FreeGroupBegin", "FreeGroupEnd", "FreeSwa"]
 
@@ -115,7 +113,7 @@ class FreeSwa(AllocatorEvent):
         step.world.free_swa(self.request, self.start, self.stop)
 
     def say(self, ledger: Ledger) -> str:
-        return f"{span_words(self.request, self.start, self.stop)}: SWA slots given up (window eviction)"
+        return f"{span_words(self.request, self.start, self.stop)}: SWA slots freed (window eviction)"
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class FreeGroupBegin(AllocatorEvent):
         step.world.begin_group()
 
     def say(self, ledger: Ledger) -> str:
-        return "frees wait from here on"
+        return "later frees wait for the end of the group"
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,23 @@ from dataclasses import dataclass
 from typing import Self
 
 from ....models.world import Grant
-from .contracts import (
+from .draws import Draws
+from .event import (
     FROZEN,
     OUTSIDE_DRAFT,
     OUTSIDE_GROUP,
     SPAN,
     WHOLE_PAGES,
+    AllocatorEvent,
     Rule,
+    Step,
     all_mapped,
+    clipped_pages,
     span_exists,
+    span_words,
     swa_pages_free,
 )
-from .draws import Draws
-from .event import AllocatorEvent, clipped_pages, span_words
 from .ledger import Ledger
-from .step import Step
 
 __all__ = ["Backup", "Clear", "RegisterMapping", "Restore", "SetMapping"]
 
@@ -191,7 +193,7 @@ class Restore(AllocatorEvent):
         step.world.restore()
 
     def say(self, ledger: Ledger) -> str:
-        return "back to the saved state; what was allocated since is gone"
+        return "restore the saved state; later allocations are gone"
 
 
 @dataclass(frozen=True)

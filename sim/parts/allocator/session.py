@@ -11,10 +11,9 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...core.timeouts import PASSED_ON
 from ...targets.base import Profile, Target
-from ..crash import crash
-from .checks import CHECKS, Check, Step
-from .checks.contents import sweep
-from .event import AllocatorEvent
+from ..check import Check, crash
+from .checks import CHECKS, check_contents
+from .event import AllocatorEvent, Step
 from .forwards import EndForward
 from .ledger import Ledger
 
@@ -90,8 +89,5 @@ def _ask(checks: Iterable[Check], step: Step) -> Divergence | None:
 
 def last_look(step: Step) -> Divergence | None:
     """Every row of every layer, once more: an event may have touched what it must not."""
-    for layer in range(len(step.world.config.layers)):
-        divergence = sweep(step, layer)
-        if divergence is not None:
-            return divergence
-    return None
+    step.touched = range(len(step.world.config.layers))
+    return check_contents.run(step)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ....models.decode_node import Stage
 from ...core.event import Event
 from ...targets.disagg import MAX_REQUESTS
-from ..engine.event import EngineEvent, fewer, plain_prompt, shorter_prompts
+from ..engine.events import EngineEvent, fewer, plain_prompt, shorter_prompts
 from ..engine.forwards import MAX_TOKENS
 from .step import Before, DisaggStep
 
@@ -124,7 +124,7 @@ class Start(EngineEvent):
 
 @dataclass(frozen=True)
 class Retract(EngineEvent):
-    """A running request gives up its slots; its KV goes to the CPU (``retract_decode``, ``offload_kv_cache``)."""
+    """A running request frees its slots; its KV goes to the CPU (``retract_decode``, ``offload_kv_cache``)."""
 
     kind = "retract"
     request: int

@@ -7,9 +7,10 @@ believes that it did; what does not apply then is skipped, and a wrong belief en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 
-from ....models.config import Config
+from ....models.config import FULL, SWA, WRITE_POLICIES, Config
 from ....models.disaggregation import CLIP_NEW_TOKENS
 from ...core.choices import Choices
 from ...core.event import Event
@@ -17,11 +18,87 @@ from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
 from ..engine.forwards import MAX_TOKENS
+from ..engine.generate import host_pages
 from . import events as de
-from .configs import draw_config, is_roomy, tail_fits
-from .openings import short_resume
 
-__all__ = ["NodeAuthor", "generate_disagg"]
+__all__ = ["NodeAuthor", "draw_config", "generate_disagg", "is_roomy"]
+
+
+def draw_config(choices: Choices, profile: Profile) -> Config:
+    """A cache for a node driven this way."""
+    small = tuple(size for size in profile.page_sizes if 1 < size < 16)
+    size = choices.pick(small) if small and choices.chance(70) else choices.pick(profile.page_sizes)
+    window = choices.pick((1, max(1, size - 1), size, size, size + 1, 2 * size, 2 * size, 8 * size))
+    narrow = choices.chance(25)
+    if choices.chance(5):  # room for all that admission looks ahead
+        size = max(it for it in profile.page_sizes if it <= 16)
+        full_pages = swa_pages = (CLIP_NEW_TOKENS + choices.pick((512, 1024))) // size
+    else:
+        full_pages = choices.pick({1: (12, 16, 24, 32), 2: (8, 12, 16, 24)}.get(size, (4, 6, 8, 12)))
+        tails = choices.pick((1, 2, 3)) * (window // size + 2) if size > 1 else full_pages // 2
+        swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
+        if narrow:  # no room for a whole window
+            swa_pages = min(swa_pages, max(2, window // size))
+    config = Config(
+        level="engine",
+        pool=profile.pool,
+        policy=choices.pick(profile.policies),
+        page_size=size,
+        full_size=full_pages * size,
+        swa_size=swa_pages * size,
+        layers=choices.pick(((FULL, SWA), (FULL, SWA, SWA), (SWA, FULL))),
+        window=window,
+        need_sort=choices.chance(30),
+        dtype=choices.pick(profile.dtypes),
+        features=profile.features,
+        reserved_decode=min(choices.pick((1 if narrow else 0, 1, 2, size, 2 * size)), full_pages * size // 6),
+        decode_tree=profile.decode_tree and choices.chance(75 if narrow else 60),
+    )
+    return _with_host(choices, config, profile) if profile.host else config
+
+
+def _with_host(choices: Choices, config: Config, profile: Profile) -> Config:
+    """The same node with a tree and a host tier behind it."""
+    full, swa = (host_pages(choices, pages, profile) for pages in (config.full_pages, config.swa_pages))
+    return replace(
+        config,
+        decode_tree=True,
+        host_full_size=full * config.page_size,
+        host_swa_size=swa * config.page_size,
+        write_policy=choices.pick(WRITE_POLICIES),
+    )
+
+
+def is_roomy(config: Config) -> bool:
+    """Whether a request that may want more than admission looks ahead can be admitted."""
+    return config.full_size > CLIP_NEW_TOKENS
+
+
+def _tail_fits(config: Config) -> bool:
+    """Whether no prompt's tail is longer than the SWA pool."""
+    return config.page_size > 1 and config.window + config.page_size + config.reserved_decode <= config.swa_size
+
+
+def _short_resume(choices: Choices, config: Config) -> list[Event]:
+    """Two retracted requests, and so little room that the second alone could resume.
+
+    A third one has grown meanwhile. Nothing, where the pool is too small for three or a step takes too long.
+    """
+    size, pages = config.page_size, config.full_pages
+    large = choices.integer(2, 4)
+    steps = (pages - large - 1) * size - choices.integer(1, 2)
+    if size == 1 or pages < large + 5 or steps + 2 * size > MAX_TOKENS // 2:
+        return []
+    prompts = ((1, 2) * size)[:size], (1,) * (large * size), (2,) * size
+    wanted = (steps + size, size, size)
+    queued: list[Event] = [de.Enqueue(*it) for it in zip(range(3), prompts, wanted, strict=True)]
+    placed = [de.Preallocate(), *(de.Transfer(number, MAX_TOKENS, 1) for number in range(3)), de.Start()]
+    retracted = [ee.Decode((0, 1, 2), 1), de.Retract(1), de.Retract(2)]
+    grown: list[Event] = []
+    for step in range(steps):
+        grown += [ee.Decode((0,), 1)] if step % size else [ee.EvictWindow(0), ee.Decode((0,), 1)]
+    return [*queued, *placed, *retracted, *grown, de.Resume()]
+
 
 _WEIGHTS: dict[str, int] = {
     de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
@@ -51,7 +128,7 @@ def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     config = draw_config(choices, profile)
     length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
     author = NodeAuthor(choices, config, drafts=de.DraftSlots.kind in profile.events)
-    opening = short_resume(choices, config) if choices.chance(5) else []
+    opening = _short_resume(choices, config) if choices.chance(5) else []
     return Tape(config, (*opening, *(author.event() for _ in range(length - len(opening)))))
 
 
@@ -69,7 +146,7 @@ class NodeAuthor:
         self.window = config.window
         self.full, self.swa = config.full_size, config.swa_size
         self.longest = min(MAX_TOKENS - 1, config.full_size)
-        room = config.full_size if tail_fits(config) else config.swa_size
+        room = config.full_size if _tail_fits(config) else config.swa_size
         self.twins = choices.pick((0, 40, 80)) if config.decode_tree else 0
         share = choices.pick((1, 2, 3, 4)) if not self.twins else 1
         spare = choices.pick((config.reserved_decode, config.reserved_decode, 0))
@@ -82,7 +159,7 @@ class NodeAuthor:
         self.needs: dict[int, tuple[int, int]] = {}
         self.numbers = range(choices.pick((1, 2, 3, 4, 6)))
         self.most = choices.pick((3, 6, 2 * self.size, 24, 48))
-        self.outgrows = 1 if tail_fits(config) else 30
+        self.outgrows = 1 if _tail_fits(config) else 30
         self.far = _FAR if is_roomy(config) else ()
         self.leaving = choices.pick((0, 2, 10))
         self.brisk = choices.pick((10, 60))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,10 +11,56 @@ from ....models.decode_node import DecodeRequest, Stage
 from ....models.disaggregation import Load, Room, Tokens
 from ....models.radix import found_whole
 from ...core.divergence import Divergence
-from .locks import Pins
+from ...targets.engine import NodeView, RequestView
 from .step import Before, DisaggStep, locks_seen, room_of
 
-__all__ = ["earlier", "round_fault"]
+__all__ = ["Pins", "earlier", "round_fault"]
+
+
+class Loose(NamedTuple):
+    """Whether the tree could give up one token's full and SWA slot."""
+
+    full: bool
+    swa: bool
+
+
+def _loose(nodes: Iterable[NodeView]) -> dict[int, Loose]:
+    """Full loc of each token in the tree -> what the tree could give up of it."""
+    return {
+        loc: Loose(node.full_locks <= 0, node.swa is not None and node.swa_locks <= 0)
+        for node in nodes
+        for loc in node.full or ()
+    }
+
+
+class Pins:
+    """Attributes what was pinned in a round to the requests that were admitted in it, one after the other.
+
+    Args:
+        before: the tree before the round.
+        after: the tree after it.
+        admitted: the requests, as they are after it.
+    """
+
+    def __init__(self, before: Sequence[NodeView], after: Sequence[NodeView], admitted: Sequence[RequestView]) -> None:
+        self._loose = _loose(before)
+        self._swa_locked = {
+            loc for node in after if node.swa is not None and node.swa_locks > 0 for loc in node.full or ()
+        }
+        self._admitted = [set(view.row[: view.shared]) for view in admitted]
+
+    def take(self, view: RequestView, cached: int) -> Tokens | None:
+        """What this request's lock pinned first; None if another one may have pinned the same SWA slots."""
+        full = swa = 0
+        for loc in view.row[:cached]:
+            was, locked = self._loose.get(loc, Loose(False, False)), loc in self._swa_locked
+            full += was.full
+            if was.swa and locked:
+                if sum(loc in other for other in self._admitted) > 1:
+                    return None
+                swa += 1
+            self._loose[loc] = Loose(False, was.swa and not locked)
+        return Tokens(full, swa)
 
 
 class _Fault(NamedTuple):
@@ -29,7 +75,7 @@ def round_fault(step: DisaggStep, kind: str) -> Divergence | None:
     """The first fault of this kind, which is its check's name, too."""
     for fault in _round_faults(step):
         if fault.kind == kind:
-            return step.diverges(kind, kind, fault.what, fault.why)
+            return step.diverges(kind, fault.what, fault.why)
     return None
 
 
@@ -92,7 +138,9 @@ def _preallocated(step: DisaggStep) -> Iterator[_Fault]:
             yield _Fault("over-admission", f"request {item.request} was admitted: {_needs(asked, left)}")
         replay.admit(job, item.cached, locked, item.loaded)
     for number in step.round.failed:
-        yield _Fault("over-admission", f"request {number} was given up", "it fitted the budgets and no room was made")
+        yield _Fault(
+            "over-admission", f"request {number} was aborted", "it fitted the budgets, and no room was made for it"
+        )
     yield from _kept_waiting(step, replay)
 
 

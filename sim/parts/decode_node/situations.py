@@ -13,10 +13,10 @@ from ..part import Observer
 from .rounds import earlier
 from .step import DisaggStep
 
-__all__ = ["Noticer"]
+__all__ = ["NodeNoticer"]
 
 
-class Noticer(Observer):
+class NodeNoticer(Observer):
     """Remembers the last state and counts what is new in the next one."""
 
     def __init__(self, world: DecodeWorld) -> None:

@@ -15,7 +15,7 @@ from ...core.event import Event, Role, Span
 from ...core.tape import Tape
 from ...declared import Books, Cache, Model
 from ..hooks import FromFile, declared
-from .event import EngineEvent
+from .events import EngineEvent
 from .step import EngineStep
 
 __all__ = ["DeclaredStep", "with_declared"]

@@ -10,18 +10,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ....models.requests import Phase
 from ...core.event import Event
-from .event import EngineEvent, fewer, fewer_requests, plain_prompt, shorter_prompts
 from .forwards import MAX_TOKENS, chunk, decode, judges, run_layers
 from .step import EngineStep
 
 __all__ = [
-    "ENGINE_EVENTS",
-    "Abort", "Admit", "Arrive", "Checkpoint", "Decode", "Evict", "EvictWindow", "Finish", "Flush", "Prefill",
-    "TransferDone",
+    "ENGINE_EVENTS", "EngineEvent", "Abort", "Admit", "Arrive", "Checkpoint", "Decode", "Evict", "EvictWindow",
+    "Finish", "Flush", "Prefill", "TransferDone", "fewer", "fewer_requests", "fewer_tokens", "plain_prompt",
+    "shorter_prompts",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EngineEvent(Event):
+    """One step of a tape of whole requests."""
+
+    def play(self, step: Any) -> bool:
+        """Ask the target, and enter what it answered in the world of `step`, an `EngineStep` of the session's kind.
+
+        Returns False, and does nothing, if the event does not apply now; it is then skipped, on any target and in any
+        shrunk tape alike. An event that asks for more than there is notes in ``step.effect`` how it took effect.
+        """
+        raise NotImplementedError
+
+    def simpler(self) -> Iterator[Event]:
+        """Simpler versions of the event, the boldest first."""
+        return iter(())
+
+
+def fewer(event: Event, field: str, *values: int) -> Iterator[Event]:
+    """The event with a smaller number in a field: each of these that is at least 1."""
+    now = event.arguments()[field]
+    for value in dict.fromkeys(values):
+        if 1 <= value < now:
+            yield event.changed(**{field: value})
+
+
+def fewer_requests(event: Any) -> Iterator[Event]:
+    """The event for one request fewer."""
+    if len(event.requests) > 1:
+        for i in range(len(event.requests)):
+            yield event.changed(requests=event.requests[:i] + event.requests[i + 1 :])
+
+
+def fewer_tokens(event: Any) -> Iterator[Event]:
+    """A proposal for one request fewer, of one token fewer, or of ones only."""
+    yield from fewer_requests(event)
+    if len(event.tokens) > 1:
+        yield event.changed(tokens=event.tokens[:-1])
+    plain = (1,) * len(event.tokens)
+    if event.tokens != plain:
+        yield event.changed(tokens=plain)
+
+
+def shorter_prompts(event: Any) -> Iterator[Event]:
+    """The event with a shorter prompt."""
+    length = len(event.tokens)
+    for shorter in dict.fromkeys((2, length // 2, length - 1)):
+        if 2 <= shorter < length:
+            yield event.changed(tokens=event.tokens[:shorter])
+
+
+def plain_prompt(event: Any) -> Iterator[Event]:
+    """The event with a prompt of ones."""
+    plain = (1,) * len(event.tokens)
+    if event.tokens != plain:
+        yield event.changed(tokens=plain)
 
 
 @dataclass(frozen=True)
@@ -116,7 +173,7 @@ class Checkpoint(EngineEvent):
 
 @dataclass(frozen=True)
 class EvictWindow(EngineEvent):
-    """A request gives up the SWA slots that no later token of it attends to."""
+    """A request frees the SWA slots that no later token of it attends to."""
 
     kind = "evict_window"
     request: int
@@ -161,7 +218,7 @@ class Abort(EngineEvent):
 
 @dataclass(frozen=True)
 class Evict(EngineEvent):
-    """The tree gives up this many tokens of each pool, as far as nothing locks them."""
+    """The tree evicts this many tokens of each pool, as far as nothing locks them."""
 
     kind = "evict"
     full: int

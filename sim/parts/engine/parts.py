@@ -6,7 +6,17 @@ from ....models.situations import ENGINE_SITUATIONS
 from ...targets.base import Profile
 from ..part import Axis, Part
 from . import events as ee
-from .checks import admission, eviction, locks, owners, races, refusal, rows, structure, values
+from .checks import (
+    check_admission,
+    check_eviction,
+    check_locks,
+    check_owners,
+    check_races,
+    check_refusal,
+    check_rows,
+    check_structure,
+    check_values,
+)
 from .situations import Noticer
 
 __all__ = ["HOST", "LOCAL_PREFILL", "PLAIN_DECODE", "REQUESTS"]
@@ -31,7 +41,7 @@ REQUESTS = Part(
     "requests",
     holds=lambda features, host: True,
     events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Evict),
-    checks=(structure.CHECK, owners.CHECK, values.CHECK, rows.CHECK, locks.CHECK, refusal.CHECK, eviction.CHECK),
+    checks=(check_structure, check_owners, check_values, check_rows, check_locks, check_refusal, check_eviction),
 )
 """What every tape of whole requests has."""
 
@@ -40,7 +50,7 @@ LOCAL_PREFILL = Part(
     "local prefill",
     holds=lambda features, host: features.isdisjoint({"disagg", "scheduler"}),
     events=(ee.Arrive, ee.Admit, ee.Prefill, ee.Checkpoint, ee.Flush),
-    checks=(admission.CHECK,),
+    checks=(check_admission,),
     situations=ENGINE_SITUATIONS,
     reachable=_reachable,
     observers=(Noticer,),
@@ -60,6 +70,6 @@ HOST = Part(
     "host",
     holds=lambda features, host: host,
     events=(ee.TransferDone,),
-    checks=(races.CHECK,),
+    checks=(check_races,),
 )
 """A host tier (HiCache)."""

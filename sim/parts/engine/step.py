@@ -144,12 +144,12 @@ class EngineStep:
         size = self.world.config.page_size
         return {slot // size for slot in slots or ()}
 
-    def diverges(self, kind: str, check: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()) -> Divergence:
+    def diverges(self, kind: str, what: str, sentence: str = "", rows: Sequence[LocRow] = ()) -> Divergence:
         """A divergence at this event; of a stale answer it says which event changed the mapping from it."""
         if kind == "stale-translation":
             self.world.mapping.follow(self.index, self.mapping)
             rows = [replace(row, stale_at=self._changed_from(row)) for row in rows[:MAX_ROWS]]
-        return Divergence(kind, check, self.index, what, sentence, tuple(rows[:MAX_ROWS]), self.world.decisive)
+        return Divergence(kind, "", self.index, what, sentence, tuple(rows[:MAX_ROWS]), self.world.decisive)
 
     def _changed_from(self, row: LocRow) -> int | None:
         # That a loc has no slot is what a graph's warm-up is told, too, and nothing changed from that.

@@ -1,6 +1,9 @@
-"""Engine-level tapes with captured graphs: forwards go through runners, which capture first, and again now and then."""
+"""Tapes with captured graphs: forwards go through runners, which capture first, and again now and then."""
 
 from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
 
 from ....models.config import Config
 from ...core.choices import Choices
@@ -8,9 +11,10 @@ from ...core.event import Event
 from ...targets.graphs import DECODES, MAX_GRAPH_TOKENS, PREFILLS
 from ..engine import events as ee
 from ..engine.generate import Author
+from ..speculative.generate import SpecAuthor
 from . import events as ge
 
-__all__ = ["GraphAuthor"]
+__all__ = ["Capturing", "GraphAuthor", "SpecGraphAuthor"]
 
 _BATCHES = (1, 2, 3, 4, 6)
 """Requests of a decode step that graphs are captured for."""
@@ -89,3 +93,70 @@ class GraphAuthor(Author):
         elif others and self.choices.chance(50):
             self.planned += [self.step(self.choices.pick(others))]
         return ge.Draft(requests, tuple(self.token() for _ in range(self.proposal)))
+
+
+class SpecGraphAuthor(SpecAuthor):
+    """Writes what any author of speculative decode does, and captures graphs for it, most of them at the start.
+
+    One size or two of the speculative runner's: a draft's forward is smaller than a verification, so it is padded.
+    """
+
+    def __init__(self, choices: Choices, config: Config, events: frozenset[str]) -> None:
+        super().__init__(choices, config, events)
+        sizes = (config.spec_topk, self.nodes, 2 * self.nodes, self.requests * self.nodes)
+        drawn = dict.fromkeys(min(choices.pick(sizes), MAX_GRAPH_TOKENS) for _ in range(2))
+        self.graphs: list[Event] = [ge.Capture("speculative", size) for size in drawn]
+        self.prefills = [runner for runner in PREFILLS if choices.chance(40)]
+        self.graphs += [ge.Capture(runner, choices.pick((1, 2, 4)) * self.size) for runner in self.prefills]
+        self.recaptures = choices.pick((0, 1, 5))
+        self.planned.extend(it for it in self.graphs if choices.chance(90))
+
+    def event(self) -> Event:
+        """The next event."""
+        if not self.planned and self.choices.chance(self.recaptures):
+            return self.choices.pick(self.graphs)
+        event = super().event()
+        if isinstance(event, ee.Prefill) and self.prefills and self.choices.chance(70):
+            return ge.ReplayChunk(self.choices.pick(self.prefills), event.request, event.count)
+        return event
+
+
+class _Author(Protocol):
+    def event(self) -> Event: ...
+
+
+class Capturing:
+    """Writes what another author does; most graphs are captured at the start, and some again now and then.
+
+    Args:
+        choices: what is drawn from.
+        config: the cache.
+        author: the other author. Of its steps decode steps go through a graph; those of speculative decode find the
+            graphs of their runner by themselves.
+    """
+
+    def __init__(self, choices: Choices, config: Config, author: _Author) -> None:
+        self.choices = choices
+        self.author = author
+        speculates = "spec" in config.features
+        self.decodes = [] if speculates else [runner for runner in DECODES if choices.chance(80)]
+        sizes = tuple(config.spec_draft_tokens * requests for requests in (1, 2, 4)) if speculates else _BATCHES
+        self.graphs = [
+            ge.Capture(runner, min(choices.pick(sizes), MAX_GRAPH_TOKENS))
+            for runner in (["speculative"] if speculates else self.decodes)
+            for _ in range(2)
+        ]
+        self.planned: deque[Event] = deque(it for it in self.graphs if choices.chance(90))
+        self.recaptures = choices.pick((0, 1, 5))
+        self.through = choices.pick((50, 80, 100))
+
+    def event(self) -> Event:
+        """The next event."""
+        if self.planned:
+            return self.planned.popleft()
+        if self.graphs and self.choices.chance(self.recaptures):
+            return self.choices.pick(self.graphs)
+        event = self.author.event()
+        if isinstance(event, ee.Decode) and self.decodes and self.choices.chance(self.through):
+            return ge.Replay(self.choices.pick(self.decodes), event.requests, event.token)
+        return event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....models.situations import GRAPH_SITUATIONS
 from ...targets.base import Profile
-from ..engine.checks import graphs
+from ..engine.checks import check_graphs
 from ..engine.parts import LOCAL_PREFILL
 from ..part import Axis, Part
 from .events import GRAPH_EVENTS
@@ -28,7 +28,7 @@ GRAPHS = Part(
     "captured graphs",
     holds=lambda features, host: "graphs" in features,
     events=GRAPH_EVENTS,
-    checks=(graphs.CHECK,),
+    checks=(check_graphs,),
     situations=GRAPH_SITUATIONS,
     reachable=_reachable,
 )

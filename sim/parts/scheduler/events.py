@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....models.scheduler import decode_fault, grant_fault
 from ...core.event import Event
 from ...targets.scheduler import MAX_REQUESTS, Grant
-from ..engine.event import EngineEvent, fewer, plain_prompt, shorter_prompts
+from ..engine.events import EngineEvent, fewer, plain_prompt, shorter_prompts
 from ..engine.forwards import run_layers
 from ..engine.step import Written
 from .step import SchedulerStep

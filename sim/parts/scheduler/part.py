@@ -13,13 +13,13 @@ from ...targets.base import Profile
 from ..engine.situations import Noticer as NodeNoticer
 from ..part import Axis, Part
 from .checks import (
-    holders,
-    over_admission,
-    rounds,
-    starvation,
-    starvation_between_chunks,
-    starvation_without_cache,
-    starvation_without_chunks,
+    check_holders,
+    check_over_admission,
+    check_rounds,
+    check_starvation,
+    check_starvation_between_chunks,
+    check_starvation_without_cache,
+    check_starvation_without_chunks,
 )
 from .events import SCHEDULER_EVENTS
 from .situations import HOSTED, Noticer
@@ -59,8 +59,8 @@ SCHEDULER = Part(
     holds=lambda features, host: "scheduler" in features,
     events=SCHEDULER_EVENTS,
     checks=(
-        *(rounds.CHECK, holders.CHECK, over_admission.CHECK, starvation.CHECK),
-        *(starvation_between_chunks.CHECK, starvation_without_cache.CHECK, starvation_without_chunks.CHECK),
+        *(check_rounds, check_holders, check_over_admission, check_starvation, check_starvation_between_chunks),
+        *(check_starvation_without_cache, check_starvation_without_chunks),
     ),
     situations=SCHEDULER_SITUATIONS,
     reachable=_reachable,

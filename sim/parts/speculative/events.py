@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 
 from ....models.draft_tree import Tree
 from ...core.event import Event
-from ..engine.event import EngineEvent, fewer_requests, fewer_tokens
+from ..engine.events import EngineEvent, fewer_requests, fewer_tokens
 from ..engine.forwards import judges, refuse
 from ..engine.step import Written
-from .drafting import extend_draft, run_draft
-from .step import SpecStep
-from .steps import may_begin, path_to, prepare, speculating, tree_of, verify
+from .step import SpecStep, extend_draft, may_begin, path_to, prepare, run_draft, speculating, tree_of, verify
 
 __all__ = ["SPEC_EVENTS", "Commit", "DraftTree", "PrepareDecode", "TargetVerify"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ....models.config import Config
@@ -10,14 +11,12 @@ from ....models.situations import SPEC_SITUATIONS
 from ....models.speculative import SpecWorld
 from ...targets.base import Profile
 from ..part import Axis, Part
-from .checks import drafts, keys, leftovers, lengths, reads, window
-from .drafting import extend_draft
+from .checks import check_drafts, check_keys, check_leftovers, check_lengths, check_reads, check_window
 from .events import SPEC_EVENTS
-from .simplify import simpler_drafts
 from .situations import SpecNoticer
 from .step import SpecStep
 
-__all__ = ["SPECULATIVE", "Extending"]
+__all__ = ["SPECULATIVE"]
 
 _AHEAD = frozenset(
     {
@@ -40,17 +39,28 @@ def _reachable(situation: str, profile: Profile) -> bool:
     return needs.get(situation, True)
 
 
-@dataclass
-class Extending(SpecStep):
-    """A step in which the draft computes what the target has computed of a prompt."""
-
-    def extended(self, numbers: list[int]) -> None:
-        """See `EngineStep.extended`."""
-        extend_draft(self, numbers)
-
-
 def _world(config: Config, target: Any) -> SpecWorld:
     return SpecWorld(config, target.spec_rules())
+
+
+def _simpler_drafts(config: Config) -> Iterator[Config]:
+    """Caches whose drafts are smaller: a chain of one token, a shorter or narrower tree, fewer nodes; no bigrams."""
+    if "spec" not in config.features:
+        return
+    steps, topk, nodes = config.spec_steps, config.spec_topk, config.spec_draft_tokens
+    for shape in ((1, 1, 2), (steps, 1, steps + 1), (steps - 1, topk, nodes), (steps, topk - 1, nodes)):
+        most = 1 + shape[0] * shape[1]
+        smaller = (shape[0], shape[1], most if shape[1] == 1 else min(shape[2], most))
+        if min(smaller) >= 1 and smaller != (steps, topk, nodes):
+            yield _shaped(config, *smaller)
+    if topk > 1 and nodes > 2:
+        yield _shaped(config, steps, topk, nodes - 1)
+    if config.bigram:
+        yield replace(config, bigram=False)
+
+
+def _shaped(config: Config, steps: int, topk: int, nodes: int) -> Config:
+    return replace(config, spec_steps=steps, spec_topk=topk, spec_draft_tokens=nodes)
 
 
 SPECULATIVE = Part(
@@ -58,11 +68,11 @@ SPECULATIVE = Part(
     "speculative",
     holds=lambda features, host: "spec" in features,
     events=SPEC_EVENTS,
-    checks=(keys.CHECK, lengths.CHECK, leftovers.CHECK, window.CHECK, reads.CHECK, drafts.CHECK),
+    checks=(check_keys, check_lengths, check_leftovers, check_window, check_reads, check_drafts),
     situations=SPEC_SITUATIONS,
     reachable=_reachable,
     observers=(SpecNoticer,),
     world=_world,
-    step=Extending,
-    simpler_configs=simpler_drafts,
+    step=SpecStep,
+    simpler_configs=_simpler_drafts,
 )

@@ -27,7 +27,7 @@ from staleloc.sim.targets.base import Profile
 
 CONFIG = Config(page_size=2, full_size=8, swa_size=8, layers=(SWA,))
 TAPE = Tape(CONFIG, (ev.AllocExtend(((0, 2),)), ev.FreeSwa(0, 0, 2), ev.Free(0, 0)))
-LEAK = Divergence("leak", "conservation", 2, "full page 1 belongs to nobody and is in no free list")
+LEAK = Divergence("leak", "conservation", 2, "full page 1 has no owner and is in no free list")
 
 EVERYTHING = Profile("hybrid", ("memo",), (1, 2), ("float32",), frozenset(KINDS), precomputed=True)
 

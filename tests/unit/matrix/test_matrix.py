@@ -227,7 +227,7 @@ def test_whole_requests_are_told_by_words_and_by_whether_pages_are_tokens() -> N
 def test_the_legacy_tree_is_told_from_the_others() -> None:
     """Both say the same of the same bug, and are other code."""
     legacy, unified = ALL["pr29352-recovery-under-lock"], ALL["pr29352-recovery-takes-running-slots"]
-    what = "request 3 goes on using full page 1, which the tree gave up"
+    what = "request 3 still uses full page 1, which the tree freed"
     for scenario in (legacy, unified):
         longer = replace(scenario.tape, events=scenario.tape.events * 2)
         assert looks_like(longer, says("use-after-free", what), [legacy, unified]) == scenario

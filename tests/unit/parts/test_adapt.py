@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from staleloc.models.config import Config
-from staleloc.sim.parts.adapt import fitted, lacking, profile_of
+from staleloc.sim.parts.legality import fitted, lacking, profile_of
 from staleloc.sim.targets.base import Profile
 
 TREE = Profile(

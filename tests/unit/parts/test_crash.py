@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from staleloc.sim.parts.allocator.events import Clear
-from staleloc.sim.parts.crash import crash
+from staleloc.sim.parts.check import crash
 from staleloc.sim.targets.base import TargetError
 
 

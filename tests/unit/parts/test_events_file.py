@@ -120,8 +120,8 @@ def own(**values: int) -> Any:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("def f(:", "mine.py, line 2: invalid syntax; it is no Python"),
-        ("x = 1", "mine.py declares no event; it takes a subclass of staleloc.sim.declared.Declared"),
+        ("def f(:", "mine.py, line 2: invalid syntax; it is not valid Python"),
+        ("x = 1", "mine.py declares no event: a subclass of staleloc.sim.declared.Declared is needed"),
         ("\n1 / 0", "mine.py, line 3: ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "mine.py, line 2: SystemExit: 3"),
         ("import no_such_module", "mine.py, line 2: ModuleNotFoundError: No module named 'no_such_module'"),
@@ -134,12 +134,12 @@ def own(**values: int) -> Any:
         (COMPACT.replace("def apply", "def applies"), "class Compact: it has no apply()"),
         (with_("level = 'graphs'"), "class Compact: level is 'graphs'; it must be 'allocator' or 'engine'"),
         (with_("level: str = 'engine'"), "level cannot be a parameter"),
-        (with_("def say(self): return 'it'"), "class Compact: say means something to staleloc already; call it"),
-        (with_("enter: int = 0"), "class Compact: enter means something to staleloc already"),
+        (with_("def say(self): return 'it'"), "class Compact: say is already used by staleloc; choose"),
+        (with_("enter: int = 0"), "class Compact: enter is already used by staleloc"),
         (with_("weight = 0"), "weight is 0; it must be an integer from 1 to 1000"),
         (with_("kind: str = 'compact'"), "kind cannot be a parameter"),
         (with_("ratio: float = 0.5"), "field 'ratio': a tape cannot hold <class 'float'>"),
-        (with_("request: int"), "it has no draw(), and nothing else says what request should be"),
+        (with_("request: int"), "it has no draw(), which must choose a value for request"),
         (with_("def draw(cls, choices, books): return cls()"), "draw() must be a @classmethod"),
         (with_("def __post_init__(self): pass"), "it has __post_init__()"),
         ("import dataclasses\n@dataclasses.dataclass" + COMPACT, "is a dataclass already and takes no decorator"),
@@ -187,7 +187,7 @@ def test_bases_and_imported_classes_are_no_events(declare: Load) -> None:
         ("n: int = 0\n@classmethod\ndef draw(cls, choices, books): return cls(-1)", "numbers are 0 to 1048576"),
         ("def apply(self, model): raise SystemExit", "line 16, Compact.apply(): SystemExit"),
         ("def apply(self, model): model.free_swa(0, 'a', 2)", "TypeError: free_swa: start is 'a', not an integer"),
-        ("def apply(self, model): model.repack(); model.free(0, 0)", "say what is given up before"),
+        ("def apply(self, model): model.repack(); model.free(0, 0)", "declare freed slots before"),
         ("def apply(self, model): model.repack(); model.repack()", "an event hands out slots in one way only"),
         ("def call(self, cache): cache.allocator.compact()", "'SwaAllocator' object has no attribute 'compact'"),
         ("def call(self): pass", "Compact.call(): TypeError"),
@@ -300,7 +300,7 @@ def test_a_field_that_the_class_does_not_have_is_refused(declare: Load) -> None:
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ((ev.Alloc(0, 2), ev.FreeGroupBegin()), "slots freed in an open free group are in between"),
+        ((ev.Alloc(0, 2), ev.FreeGroupBegin()), "slots freed in an open free group are neither free nor owned"),
         ((ev.Alloc(0, 2), ev.Backup()), "between backup and restore a draft only allocates"),
         ((ev.Alloc(0, 2), ev.BeginForward(((0, 0, 1),))), "Evict.legal() says that it may not be done now"),
         ((ev.Alloc(0, 1),), "the span must lie inside the request's tokens"),
@@ -448,7 +448,7 @@ def test_a_function_that_does_not_come_back_is_noticed(declare: Load, monkeypatc
     """While a tape is drawn; one that catches everything, too."""
     monkeypatch.setattr(guarding, "PATIENCE", 0.05)
     declare(with_(ENDLESS))
-    with pytest.raises(DeclaredError, match=r"mine\.py: draw.* does not come back"), watched():
+    with pytest.raises(DeclaredError, match=r"mine\.py: draw.* does not return"), watched():
         own().violation(Ledger(CONFIG))
 
 
@@ -457,7 +457,7 @@ def test_a_tape_that_is_drawn_otherwise_the_second_time_is_noticed(declare: Load
     declare(COMPACT)
     one, other = (generate(seeded(3, index), BuiltinTarget.profiles) for index in (0, 1))
     check_drawn(one, fingerprint(one))
-    with pytest.raises(DeclaredError, match="the same seed gives one tape now and another then"):
+    with pytest.raises(DeclaredError, match="the same seed gave two different tapes"):
         check_drawn(one, fingerprint(other))
 
 

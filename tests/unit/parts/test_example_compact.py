@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_used_ends_every_command(tmp_path: Path, command: 
     assert command(*words, "--events", "bad.py") == (
         2,
         "",
-        "staleloc: bad.py, line 1: '(' was never closed; it is no Python\n",
+        "staleloc: bad.py, line 1: '(' was never closed; it is not valid Python\n",
     )
 
 
@@ -150,7 +150,7 @@ def test_a_draw_that_is_not_the_same_twice_ends_an_audit(tmp_path: Path, command
     (tmp_path / "restless.py").write_text(text.replace("import Cache", "import Cache"), encoding="utf-8")
     code, out, err = command("audit", "--rounds", "2", "--guards", "swa.py:*.free", "--events", "restless.py")
     assert (code, out) == (2, "")
-    assert err.startswith("staleloc: restless.py: the same seed gives one tape now and another then")
+    assert err.startswith("staleloc: restless.py: the same seed gave two different tapes")
     assert err.count("\n") == 1
 
 

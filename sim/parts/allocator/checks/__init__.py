@@ -1,35 +1,23 @@
-"""The oracles, one file each. Order matters: the first to fire names the divergence."""
+"""The checks of the allocator level. Order matters: the first to fire names the divergence."""
 
-from . import (
-    alias,
-    availability,
-    bounds,
-    conservation,
-    contents,
-    mapping,
-    mask,
-    ownership,
-    translation,
-)
-from .base import Check, Step
+from ...check import Check
+from .rows import check_contents, check_mapping, check_mask, check_translation
+from .slots import check_alias, check_availability, check_bounds, check_conservation, check_ownership
 
-__all__ = ["CHECKS", "EARLY", "LATE", "Check", "Step"]
+__all__ = ["CHECKS", "EARLY", "check_contents"]
 
 CHECKS: tuple[Check, ...] = (
-    bounds.CHECK,
-    alias.CHECK,
-    ownership.CHECK,
-    translation.CHECK,
-    mapping.CHECK,
-    conservation.CHECK,
-    availability.CHECK,
-    mask.CHECK,
-    contents.CHECK,
+    check_bounds,
+    check_alias,
+    check_ownership,
+    check_translation,
+    check_mapping,
+    check_conservation,
+    check_availability,
+    check_mask,
+    check_contents,
 )
 """All of them, in the order in which they are asked."""
 
 EARLY = tuple(check for check in CHECKS if check.early)
 """Asked before the world takes over what an allocation handed out."""
-
-LATE = tuple(check for check in CHECKS if not check.early)
-"""Asked after the event."""

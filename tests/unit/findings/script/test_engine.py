@@ -19,7 +19,7 @@ from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine import events as ee
 from staleloc.sim.parts.engine.by_hand import Engine
-from staleloc.sim.parts.engine.checks import locks
+from staleloc.sim.parts.engine.checks import check_locks
 from staleloc.sim.parts.registry import parts_of
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.targets.base import TargetError
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[str, Config, tuple[Event, ...]]] = {
     ),
     "forward-does-not-wait": (
         "after step 10, prefill(request=1, count=1):\n"
-        "  expected  Rows: whoever holds the KV of a prefix, in whichever tier, holds that KV and no other.\n"
+        "  expected  Rows: slots that hold the KV of a prefix, in any tier, hold that KV and no other.\n"
         "  actual    attention of request 1 at layer 0 read nothing, expected the KV of token 0 after [1] at layer 0\n",
         TIERS,
         (
@@ -139,7 +139,8 @@ def test_every_event_can_be_called(run: Run) -> None:
     code, out, err = run(script(silent(TIERS, EVERY_EVENT, "leak", "values", last)))
     assert (code, out, err) == (0, "the bug does not show\n", "")
     for check in {check for part in parts_of(TIERS) for check in part.checks}:
-        assert f"from embedded.{check.run.__module__.removeprefix('staleloc.')} import CHECK" in script(
+        module = check.look.__module__.removeprefix("staleloc.")
+        assert f"from embedded.{module} import {check.look.__name__}" in script(
             silent(TIERS, EVERY_EVENT, "leak", check.name, last)
         )
 
@@ -200,7 +201,7 @@ def test_the_command_line_writes_it(tmp_path: Path) -> None:
 
 def played(mutant: str | None, *events: Event) -> Engine:
     target = BuiltinEngine() if mutant is None else load_builtin(MUTANTS[mutant])
-    engine = Engine(target, TOKENS, locks.CHECK)
+    engine = Engine(target, TOKENS, check_locks)
     for event in events:
         getattr(engine, event.kind)(**event.arguments())
     return engine
@@ -212,7 +213,7 @@ def test_a_verdict_is_about_one_class(capsys: pytest.CaptureFixture[str]) -> Non
     assert played("request-leaves-lock", *events).verdict("leak", step=9) == 1
     assert capsys.readouterr().out.endswith("the bug shows: leak; it was found at step 9\n")
     assert played("request-leaves-lock", *events).verdict("use-after-free", step=5) == 2
-    assert "something else shows (leak) and not the bug (use-after-free)" in capsys.readouterr().out
+    assert "another divergence shows (leak), not the bug (use-after-free)" in capsys.readouterr().out
     events = CASES["evict-parent-first"][2]
     for raised, code in (("AssertionError", 1), ("KeyError", 2), (None, 1)):
         assert played("evict-parent-first", *events).verdict("crash", 11, raised) == code

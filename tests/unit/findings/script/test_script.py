@@ -15,7 +15,7 @@ from staleloc.sim.findings.finding import Finding, Origin
 from staleloc.sim.findings.script.script import script
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.allocator.by_hand import KvCache
-from staleloc.sim.parts.allocator.checks import contents
+from staleloc.sim.parts.allocator.checks import check_contents
 from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.drive import drive
 from staleloc.sim.parts.legality import find_violation
@@ -56,7 +56,7 @@ CASES = {
     ),
     "group-resolves-late": (
         "free_group_end()",
-        "SWA slot 1 belongs to nobody and is in no free list",
+        "SWA slot 1 has no owner and is in no free list",
         replace(TOKENS, layers=(SWA,)),
         (
             ev.Alloc(0, 1),
@@ -217,7 +217,7 @@ def test_what_no_scheduler_does_is_not_played() -> None:
 
 def test_every_row_is_looked_at_once_more_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     """An event that touches a row which it must not touch is seen where contents are what it is about."""
-    for check, code in ((contents.CHECK, 1), (None, 0)):
+    for check, code in ((check_contents, 1), (None, 0)):
         target = BuiltinTarget()
         cache = KvCache(target, TOKENS, check)
         cache.alloc(request=0, count=1)

@@ -63,7 +63,7 @@ class Broken(NamedTuple):
     config: Config = PAGES
 
 
-_BETWEEN = "slots freed in an open free group are in between"
+_BETWEEN = "slots freed in an open free group are neither free nor owned"
 _DRAFTING = "between backup and restore a draft only allocates and runs"
 _OUTSIDE = "the span must lie inside the request's tokens"
 _WHOLE = "mappings change by whole pages"

@@ -153,4 +153,4 @@ def test_no_invalidation_is_a_stale_translation(tmp_path: Path, played: Played) 
     found = verdict.divergence
     assert found is not None
     assert (found.kind, found.stale_at) == ("stale-translation", len(WRITTEN))
-    assert "by [4], the old answer served at event {5}" in found.sentence
+    assert "by [4], and the old translation was used at event {5}" in found.sentence

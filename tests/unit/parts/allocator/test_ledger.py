@@ -10,7 +10,7 @@ from staleloc.models.config import Config
 from staleloc.models.world import World
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.parts.allocator import events as ev
-from staleloc.sim.parts.allocator.checks import Step
+from staleloc.sim.parts.allocator.event import Step
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.allocator.ledger import Ledger, OpenForward, RequestState
 from staleloc.sim.targets.base import Target

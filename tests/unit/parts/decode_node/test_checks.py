@@ -287,7 +287,7 @@ CASES: dict[str, list[Case]] = {
     "over-admission": [
         Case(AcceptsAll, "over-admission", "33 tokens was queued", (Enqueue(0, (1,) * 33, 1),)),
         Case(AdmitsAll, "over-admission", "request 1 was admitted: it asks for 24 full", CROWDED, RESERVING),
-        Case(GivesUp, "over-admission", "request 0 was given up", PLACED),
+        Case(GivesUp, "over-admission", "request 0 was aborted", PLACED),
         Case(FindsOutItself, "over-admission", "the cache is full", PLACED),
         Case(ResumesAll, "over-admission", "request 0 resumed: it asks for 19 full", GROWN, (("reserved_decode", 7),)),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staleloc.models.disaggregation import Tokens
-from staleloc.sim.parts.decode_node.locks import Pins
+from staleloc.sim.parts.decode_node.rounds import Pins
 from staleloc.sim.targets.engine import NodeView, RequestView
 
 

@@ -97,7 +97,7 @@ def test_a_stale_answer_says_which_event_changed_the_mapping_from_it() -> None:
         world.mapping.follow(event, table)
     step = EngineStep(6, Clear(), world, cast(Any, SimpleNamespace(raw_mapping=lambda: [0, 0, 7, 0])))
     rows = [LocRow(2, 7, 5), LocRow(1, 0, 4), LocRow(2, 7, 0), LocRow(2, 7, None)]
-    found = step.diverges("stale-translation", "rows", "it", rows=rows)
+    found = step.diverges("stale-translation", "it", rows=rows)
     assert [row.stale_at for row in found.rows] == [3, None, None, None]
-    assert step.diverges("wrong-content", "rows", "it", rows=rows).stale_at is None
+    assert step.diverges("wrong-content", "it", rows=rows).stale_at is None
     assert world.mapping.changed_from(2, 0) == 6

@@ -10,14 +10,14 @@ from staleloc.models.config import Config
 from staleloc.models.engine import EngineWorld
 from staleloc.sim.parts.check import Check
 from staleloc.sim.parts.engine.checks import (
-    admission,
-    eviction,
-    locks,
-    owners,
-    races,
-    refusal,
-    rows,
-    values,
+    check_admission,
+    check_eviction,
+    check_locks,
+    check_owners,
+    check_races,
+    check_refusal,
+    check_rows,
+    check_values,
 )
 from staleloc.sim.parts.engine.events import Admit, Evict
 from staleloc.sim.parts.engine.step import EngineStep, Written
@@ -122,7 +122,7 @@ def test_what_the_cache_may_give(given: Admission, wrong: str | None) -> None:
     """Whole pages that leave a token to compute, and from the host no more than that."""
     step = state(CONFIG, Still(running={0: RequestView((), 0, 0)}))
     step.event, step.admission = Admit(0), given
-    assert says(admission.CHECK, step) == wrong
+    assert says(check_admission, step) == wrong
 
 
 # Eviction
@@ -165,8 +165,8 @@ def test_what_a_tree_could_have_given_up(
     """A leaf on the device that nothing locks; for SWA slots an inner node too."""
     step = state(config, Still(tree=nodes))
     step.owed = owed
-    said = says(eviction.CHECK, step)
-    wanted = f"leak: the tree still owes 2 {could} tokens and kept node 1, which nothing locks"
+    said = says(check_eviction, step)
+    wanted = f"leak: the tree evicted 2 {could} tokens too few and kept node 1, which nothing locks"
     assert said == (wanted if could else None)
 
 
@@ -174,7 +174,7 @@ def test_a_tree_may_keep_what_a_queued_copy_uses() -> None:
     """Whatever it owes: which node a copy pins is not asked."""
     step = state(HOSTED, Still(tree=[LEAF], copies=[Copying(True, FreeSlots([2], []), FreeSlots([0], []))]))
     step.owed = BOTH
-    assert says(eviction.CHECK, step) is None
+    assert says(check_eviction, step) is None
 
 
 # Locks
@@ -198,7 +198,7 @@ def test_what_a_request_that_runs_on_a_node_locks(node: NodeView, wrong: str | N
     running = {0: RequestView((2, 3), 2, 0)}
     step = state(CONFIG, Still(tree=[node], running=running))
     step.world.requests[0].computed = 2
-    said = says(locks.CHECK, step)
+    said = says(check_locks, step)
     assert said is None if wrong is None else said is not None and said.startswith(wrong)
 
 
@@ -214,14 +214,14 @@ def test_what_a_request_that_runs_on_a_node_locks(node: NodeView, wrong: str | N
 def test_the_host_is_locked_for_load_backs_only(count: int | None, wrong: str | None) -> None:
     """Neither longer, nor less than not at all; a load-back that is queued may lock it."""
     node = replace(ON_HOST, parent=None, host_locks=count)
-    assert says(locks.CHECK, state(HOSTED, Still(tree=[node]))) == wrong
+    assert says(check_locks, state(HOSTED, Still(tree=[node]))) == wrong
     loading = Still(tree=[node], copies=[copying("full", "host", 0, to_host=False)])
-    assert (says(locks.CHECK, state(HOSTED, loading)) is None) == (count != -1)
+    assert (says(check_locks, state(HOSTED, loading)) is None) == (count != -1)
 
 
 def test_a_node_that_is_on_the_host_alone_needs_no_lock() -> None:
     """It has no slots on the device."""
-    assert says(locks.CHECK, state(HOSTED, Still(tree=[replace(ON_HOST, parent=None)]))) is None
+    assert says(check_locks, state(HOSTED, Still(tree=[replace(ON_HOST, parent=None)]))) is None
 
 
 # Owners
@@ -246,17 +246,17 @@ def without(slots: FreeSlots, pool: str, slot: int) -> FreeSlots:
 def test_a_page_of_the_device_has_one_owner(pool: str, name: str) -> None:
     """A node, a request, a free list or a copy in flight."""
     right = Still(tree=[LEAF], free=FREE, host_free=HOST_FREE)
-    assert says(owners.CHECK, state(HOSTED, right)) is None
+    assert says(check_owners, state(HOSTED, right)) is None
     lost = replace(right, free=without(FREE, pool, 4))
-    assert says(owners.CHECK, state(HOSTED, lost)) == f"leak: {name} page 4 belongs to nobody and is in no free list"
+    assert says(check_owners, state(HOSTED, lost)) == f"leak: {name} page 4 has no owner and is in no free list"
     flying = replace(lost, copies=[copying(pool, "device", 8, 9)])
-    assert says(owners.CHECK, state(HOSTED, flying)) is None
+    assert says(check_owners, state(HOSTED, flying)) is None
     early = replace(right, copies=[copying(pool, "device", 8, 9)])
     racing = f"race: {name} page 4 is in the free list while a transfer still uses it"
-    assert says(owners.CHECK, state(HOSTED, early)) == racing
+    assert says(check_owners, state(HOSTED, early)) == racing
     taken = f"use-after-free: {name} page 1 is in the free list while node 1 has it"
     listed = replace(right, free=replace(FREE, **{pool: [1, 2, 3, 4]}))
-    assert says(owners.CHECK, state(HOSTED, listed)) == taken
+    assert says(check_owners, state(HOSTED, listed)) == taken
 
 
 @pytest.mark.parametrize(("pool", "name"), [("full", "host full"), ("swa", "host SWA")])
@@ -264,28 +264,28 @@ def test_a_slot_of_the_host_has_one_owner(pool: str, name: str) -> None:
     """Slots of the host are counted from 0, and from 1 in what is said of them."""
     right = Still(tree=[LEAF], free=FREE, host_free=HOST_FREE)
     lost = replace(right, host_free=without(HOST_FREE, pool, 3))
-    leak = f"leak: {name} page 4 belongs to nobody and is in no free list"
-    assert says(owners.CHECK, state(HOSTED, lost)) == leak
-    assert says(owners.CHECK, state(CONFIG, lost)) is None
+    leak = f"leak: {name} page 4 has no owner and is in no free list"
+    assert says(check_owners, state(HOSTED, lost)) == leak
+    assert says(check_owners, state(CONFIG, lost)) is None
     flying = replace(lost, copies=[copying(pool, "host", 3)])
-    assert says(owners.CHECK, state(HOSTED, flying)) is None
+    assert says(check_owners, state(HOSTED, flying)) is None
     early = replace(right, copies=[copying(pool, "host", 3)])
     racing = f"race: {name} page 4 is in the free list while a transfer still uses it"
-    assert says(owners.CHECK, state(HOSTED, early)) == racing
+    assert says(check_owners, state(HOSTED, early)) == racing
     kept = replace(right, tree=[BACKED_UP])
     taken = "use-after-free: host full page 1 is in the free list while node 1 has it"
-    assert says(owners.CHECK, state(HOSTED, kept)) == taken
+    assert says(check_owners, state(HOSTED, kept)) == taken
 
 
 def test_a_request_owns_what_it_computed_itself() -> None:
     """Both its full slots and what they are mapped to; a token without a mapping has no SWA slot to own."""
     running = {0: RequestView((2, 3, 4, 5), 2, 0)}
     own = Still(tree=[LEAF], running=running, free=FreeSlots([3, 4], [3, 4]))
-    assert says(owners.CHECK, state(CONFIG, own)) is None
+    assert says(check_owners, state(CONFIG, own)) is None
     twice = replace(own, tree=[LEAF, replace(BELOW, full=(6, 7))], free=FreeSlots([4], [3, 4]))
-    assert says(owners.CHECK, state(CONFIG, twice)) == "alias: SWA page 2 belongs to node 2 and to request 0"
+    assert says(check_owners, state(CONFIG, twice)) == "alias: SWA page 2 belongs to node 2 and to request 0"
     evicted = replace(own, mapping=[0, 1, 2, 3, 0, 0, 6, 7, 8, 9], free=FreeSlots([3, 4], [2, 3, 4]))
-    assert says(owners.CHECK, state(CONFIG, evicted)) is None
+    assert says(check_owners, state(CONFIG, evicted)) is None
 
 
 # Races
@@ -299,12 +299,12 @@ def test_two_copies_share_a_slot_only_to_read_it(pool: str, side: str, name: str
     """A copy to the host reads the device and writes the host."""
     reading = side == "device"
     both = [copying(pool, side, 2, 3, to_host=reading), copying(pool, side, 3, to_host=reading)]
-    assert says(races.CHECK, state(HOSTED, Still(copies=both))) is None
+    assert says(check_races, state(HOSTED, Still(copies=both))) is None
     written = [copying(pool, side, 2, 3, to_host=reading), copying(pool, side, 3, to_host=not reading)]
     wrong = f"race: queued copy 2 writes {name} slot 3, which copy 1 uses"
-    assert says(races.CHECK, state(HOSTED, Still(copies=written))) == wrong
+    assert says(check_races, state(HOSTED, Still(copies=written))) == wrong
     apart = [copying(pool, side, 2, to_host=not reading), copying(pool, side, 3, to_host=not reading)]
-    assert says(races.CHECK, state(HOSTED, Still(copies=apart))) is None
+    assert says(check_races, state(HOSTED, Still(copies=apart))) is None
 
 
 @pytest.mark.parametrize(("pool", "name"), [("full", "full"), ("swa", "SWA")])
@@ -313,9 +313,9 @@ def test_a_request_does_not_write_where_a_copy_is_at_work(pool: str, name: str) 
     running = {0: RequestView((2, 3, 4, 5), 2, 0)}
     own = Still(running=running, copies=[copying(pool, "device", 4)])
     wrong = f"race: request 0 was given {name} page 2, which a queued copy still uses"
-    assert says(races.CHECK, state(HOSTED, own)) == wrong
+    assert says(check_races, state(HOSTED, own)) == wrong
     shared = Still(running=running, copies=[copying(pool, "device", 2)])
-    assert says(races.CHECK, state(HOSTED, shared)) is None
+    assert says(check_races, state(HOSTED, shared)) is None
 
 
 # Values
@@ -333,14 +333,14 @@ def test_a_request_does_not_write_where_a_copy_is_at_work(pool: str, name: str) 
 )
 def test_what_a_node_keeps_is_what_its_locs_map_to(node: NodeView, wrong: str | None) -> None:
     """A tombstone's locs map to nothing."""
-    assert says(values.CHECK, state(CONFIG, Still(tree=[node]))) == wrong
+    assert says(check_values, state(CONFIG, Still(tree=[node]))) == wrong
 
 
 @pytest.mark.parametrize(("position", "wrong"), [(2, False), (3, True)])
 def test_a_window_has_swa_slots(position: int, wrong: bool) -> None:
     """What is out of it need not."""
     mapping = [0 if loc == 2 + position else loc for loc in IDENTITY]
-    said = says(values.CHECK, state(CONFIG, Still(running={0: RequestView((2, 3, 4, 5), 0, 0)}, mapping=mapping)))
+    said = says(check_values, state(CONFIG, Still(running={0: RequestView((2, 3, 4, 5), 0, 0)}, mapping=mapping)))
     fact = f"token {position} of request 0 (full loc {2 + position}) is in the window and has no SWA slot"
     assert said == (f"wrong-mapping: {fact}" if wrong else None)
 
@@ -372,10 +372,10 @@ def test_a_request_has_its_rows(layer: int, slot: int, wrong: bool) -> None:
     """All of them in full layers, those of its window in SWA layers."""
     still = Still(running={0: ROW})
     step = written(still)
-    assert says(rows.CHECK, step) is None
+    assert says(check_rows, step) is None
     step = written(still)
     still.contents[layer][slot] = 0
-    said = says(rows.CHECK, step)
+    said = says(check_rows, step)
     assert (said is not None) == wrong
     if wrong:
         assert said is not None
@@ -392,7 +392,7 @@ def test_a_row_that_landed_elsewhere_was_translated_wrongly_if_it_was_written_no
     still.contents[1][7], still.contents[1][5] = still.contents[1][5], 0
     if by_event:
         step.written = [Written(0, 3, 4)]
-    found = rows.CHECK.run(step)
+    found = check_rows.run(step)
     assert found is not None
     assert (found.kind, found.rows[0].actual) == (kind, 7 if by_event else None)
 
@@ -402,17 +402,17 @@ def test_a_row_that_landed_elsewhere_was_translated_wrongly_if_it_was_written_no
 def test_a_node_has_its_rows(layer: int, tier: str, slot: int) -> None:
     """On the device and on the host, though no request uses them; where a copy is at work it need not have them yet."""
     still = Still(tree=[BACKED_UP])
-    assert says(rows.CHECK, written(still)) is None
+    assert says(check_rows, written(still)) is None
     step = written(still)
     (still.contents if tier == "slot" else still.host_contents)[layer][slot] = 0
-    said = says(rows.CHECK, step)
+    said = says(check_rows, step)
     assert said is not None
     assert said.startswith(f"wrong-content: {tier} {slot} of layer {layer}, token 1 of node 1, holds nothing")
     pool, side = "swa" if layer else "full", "device" if tier == "slot" else "host"
     still.copies = [copying(pool, side, slot, to_host=side == "host")]
     step.__dict__.pop("copying", None)
     step.__dict__.pop("in_flight", None)
-    assert says(rows.CHECK, step) is None
+    assert says(check_rows, step) is None
 
 
 # Refusal
@@ -424,4 +424,4 @@ def test_a_refusal_is_right_if_one_of_the_pools_is_short(need: int, full: int, s
     step = state(CONFIG, Still(free=FreeSlots(list(range(1, full + 1)), list(range(1, swa + 1)))))
     step.refused = need
     said = f"leak: a step that needs 2 pages was refused; {full} full and {swa} SWA are free"
-    assert says(refusal.CHECK, step) == (said if wrong else None)
+    assert says(check_refusal, step) == (said if wrong else None)

@@ -136,7 +136,7 @@ def test_a_polluted_graph_names_its_capture_and_the_run_whose_answer_it_serves()
     assert divergence.key == ("graph-pollution", "graphs")
     assert fact(divergence) == "the standard graph wrote row 0 to SWA slot 1 of layer 1, in its own capture"
     assert sentence(divergence, Tape(CONFIG, events)) == (
-        "the graph that event 5 captured serves what the breakable run of event 4 translated before it"
+        "the graph that event 5 captured uses what the breakable run of event 4 translated before it"
     )
     assert [(row.loc, row.expected, row.actual) for row in divergence.rows] == [(0, 0, 1), (0, 0, 2)]
 
@@ -146,7 +146,7 @@ def test_a_warm_up_that_pollutes_is_named() -> None:
     events = (Capture("standard", 2), *served(0, 1, 2), Replay("standard", (0,), 1))
     divergence = found("graph-keeps-warm-up", *events)
     assert sentence(divergence, Tape(CONFIG, events)) == (
-        "the graph that event 1 captured serves what a warm-up on the dummy slot translated before it"
+        "the graph that event 1 captured uses what a warm-up on the dummy slot translated before it"
     )
 
 

@@ -1,1 +1,0 @@
-"""The checks of this part, one file each."""

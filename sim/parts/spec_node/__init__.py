@@ -1,1 +1,0 @@
-"""Speculative decode on a decode node: what two parts need to combine."""
