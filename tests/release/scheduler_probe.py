@@ -9,7 +9,7 @@ from typing import Any
 
 from staleloc.models.config import Config
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.adapt import profile_of
+from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.targets.scope import Scope

@@ -133,11 +133,9 @@ class SchedulerEngine(BuiltinEngine):
 
     def abort(self, request: int) -> None:
         """See `EngineTarget.abort`. A request that waits holds nothing."""
-        if self._schedules and self._queues.waiting.pop(request, None) is not None:
-            return
-        if self._schedules:
+        if self._queues.waiting.pop(request, None) is None:
             self._queues.chunked = None
-        super().abort(request)
+            super().abort(request)
 
     # Inside
 
