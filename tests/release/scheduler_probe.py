@@ -9,9 +9,9 @@ from typing import Any
 
 from staleloc.models.config import Config
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.parts.generate import generate_tape
+from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.targets.scope import Scope
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import load
