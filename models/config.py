@@ -8,8 +8,9 @@ __all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES
 
 LEVELS = ("allocator", "engine")
 
-FEATURES = ("disagg", "spec", "graphs")
-"""Features of the engine level: disaggregated decode, speculative decode, captured graphs."""
+FEATURES = ("disagg", "spec", "graphs", "scheduler")
+"""Features of the engine level: disaggregated decode, speculative decode, captured graphs, a scheduler that admits by
+its own budgets."""
 
 FULL = "full"
 SWA = "swa"
@@ -63,6 +64,10 @@ class Config:
         spec_topk: tokens of the draft at one depth at most; 1 for a chain.
         spec_draft_tokens: tokens that are verified in one step, the bonus included; of a chain `spec_steps` + 1.
         bigram: the prefix tree is keyed by pairs of tokens, because the draft's KV depends on the next token (EAGLE).
+        chunk: with a scheduler, tokens of a prefill batch at most; 0 if prompts are never cut into chunks.
+        max_prefill: with a scheduler, input tokens of a prefill batch at most, beyond its first prompt.
+        prefix_cache: with a scheduler, finished requests stay in a prefix tree.
+        new_token_ratio: with a scheduler, how many percent of their new tokens running requests are expected to need.
     """
 
     pool: str = "hybrid"
@@ -87,6 +92,10 @@ class Config:
     spec_topk: int = 1
     spec_draft_tokens: int = 2
     bigram: bool = False
+    chunk: int = 0
+    max_prefill: int = 0
+    prefix_cache: bool = True
+    new_token_ratio: int = 0
 
     @property
     def full_pages(self) -> int:
@@ -168,13 +177,33 @@ class Config:
         if not 0 <= self.reserved_decode <= MAX_SIZE:
             raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")
         self._check_spec()
+        self._check_scheduler()
+
+    def _check_scheduler(self) -> None:
+        if "scheduler" not in self.features:
+            self._check_unused("a scheduler", "chunk", "max_prefill", "prefix_cache", "new_token_ratio")
+            return
+        if not 0 <= self.chunk <= MAX_SIZE or self.chunk % self.page_size:
+            raise ConfigError(f"chunk must be 0 or a multiple of page_size {self.page_size}, not {self.chunk}")
+        if not 1 <= self.max_prefill <= MAX_SIZE:
+            raise ConfigError(f"max_prefill must be 1 to {MAX_SIZE}, not {self.max_prefill}")
+        if not 0 <= self.new_token_ratio <= 100:
+            raise ConfigError(f"new_token_ratio must be 0 to 100, not {self.new_token_ratio}")
+        before = self.pages(max(1, self.window - 1)) * self.page_size
+        if self.swa_size < 2 * before + self.page_size:
+            raise ConfigError(f"a scheduler takes swa_size for two windows and a page, {2 * before + self.page_size}")
+        if self.host_full_size and not self.prefix_cache:
+            raise ConfigError("a host tier takes a prefix tree; prefix_cache must be true")
+
+    def _check_unused(self, feature: str, *names: str) -> None:
+        plain = Config()
+        if any(getattr(self, name) != getattr(plain, name) for name in names):
+            raise ConfigError(f"{', '.join(names[:-1])} and {names[-1]} are of {feature}")
 
     def _check_spec(self) -> None:
         if "spec" not in self.features:
-            plain = Config()
             names = ("spec_version", "spec_steps", "spec_topk", "spec_draft_tokens", "bigram")
-            if any(getattr(self, name) != getattr(plain, name) for name in names):
-                raise ConfigError(f"{', '.join(names[:-1])} and {names[-1]} are of speculative decode")
+            self._check_unused("speculative decode", *names)
             return
         if self.spec_version not in SPEC_VERSIONS:
             raise ConfigError(f"spec_version must be one of {', '.join(SPEC_VERSIONS)}, not {self.spec_version}")

@@ -9,6 +9,7 @@ __all__ = [
     "DISAGG_SITUATIONS",
     "ENGINE_SITUATIONS",
     "GRAPH_SITUATIONS",
+    "SCHEDULER_SITUATIONS",
     "SITUATIONS",
     "SPEC_NODE_SITUATIONS",
     "SPEC_SITUATIONS",
@@ -168,6 +169,32 @@ SPEC_NODE_SITUATIONS: dict[str, str] = {
     "paired_with_prefix": "a request was admitted behind a prefix that the tree keeps by pairs of tokens",
 }
 """The same for speculative decode on a decode node."""
+
+
+_AS_BEFORE = (
+    *("prefix_hit", "host_hit", "remapped_load_back", "partial_mask", "chunked", "shared_while_running", "node_split"),
+    *("split_across_window", "tombstoned", "tombstone_recovered", "node_evicted", "host_evicted"),
+    *("window_evicted_running", "deduplicated", "offload_in_flight", "freed_beside_flight", "forward_over_flight"),
+    "retried",
+)
+
+SCHEDULER_SITUATIONS: dict[str, str] = {name: ENGINE_SITUATIONS[name] for name in _AS_BEFORE} | {
+    "rejected": "a server refused a request because its pools could never hold it",
+    "admission_refused": "a prefill round admitted nobody although a request waited",
+    "granted_after_refusal": "a prefill round computed something after one that had admitted nobody",
+    "admitted_several": "one prefill round admitted several requests",
+    "admitted_beside_running": "a prefill round admitted a request while others ran",
+    "chunk_cut_short": "a prompt was given a chunk smaller than chunks may be, and was not at its end",
+    "chunk_continued": "a prompt went on after a chunk",
+    "window_evicted_in_prefill": "a prefill round evicted the window of a request",
+    "retracted": "a decode round retracted a request",
+    "retracted_beside_chunk": "a decode round retracted a request while another was between two chunks",
+    "readmitted": "a retracted request was admitted again",
+    "outgrown": "a decode round gave up a request that the pools could not hold alone",
+    "aborted_waiting": "a request was aborted that waited for slots",
+    "aborted_chunked": "a request was aborted between two chunks",
+}
+"""The same with a scheduler."""
 
 
 class Witness:

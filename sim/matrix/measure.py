@@ -64,7 +64,8 @@ def looks_like(tape: Tape, divergence: Divergence, known: Sequence[Scenario]) ->
     shaped = [it for it in fitting if same_shape(it, tape)]
     alike = [it for it in shaped if it.kind == divergence.kind]
     alike += [it for it in fitting if same_words(it, divergence)]
-    alike.sort(key=lambda it: not same_paging(it, tape))
+    both = [it for it in shaped if same_words(it, divergence)]
+    alike.sort(key=lambda it: (not same_paging(it, tape), it not in both))
     return next(iter(alike + [it for it in shaped if divergence.kind in it.also]), None)
 
 

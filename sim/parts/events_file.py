@@ -26,11 +26,19 @@ from .engine.declared import DeclaredStep
 from .engine.events import ENGINE_EVENTS
 from .graphs.events import GRAPH_EVENTS
 from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
+from .scheduler.events import SCHEDULER_EVENTS
 from .speculative.events import SPEC_EVENTS
 
 __all__ = ["ALPHABET", "BY_NAME", "another_file", "events_origin", "handed_on", "load", "read"]
 
-ALPHABET: tuple[type[Event], ...] = (*EVENTS, *ENGINE_EVENTS, *DISAGG_EVENTS, *GRAPH_EVENTS, *SPEC_EVENTS)
+ALPHABET: tuple[type[Event], ...] = (
+    *EVENTS,
+    *ENGINE_EVENTS,
+    *DISAGG_EVENTS,
+    *GRAPH_EVENTS,
+    *SPEC_EVENTS,
+    *SCHEDULER_EVENTS,
+)
 """Event types, in the order in which the documentation lists them."""
 
 BY_NAME: dict[str, type[Event]] = {event.kind: event for event in ALPHABET}

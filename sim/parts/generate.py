@@ -19,6 +19,7 @@ from .engine.declared import with_declared
 from .engine.generate import generate_engine
 from .engine.shapes import draw_draft
 from .graphs.generate import Capturing, GraphAuthor, SpecGraphAuthor
+from .scheduler.generate import generate_scheduler
 from .speculative.generate import Speculating, generate_spec, step_pages
 
 __all__ = ["generate_tape"]
@@ -32,12 +33,14 @@ def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 
 
 def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    if any({"disagg", "spec"} & set(profile.features) for profile in profiles):
+    if any({"disagg", "spec", "scheduler"} & set(profile.features) for profile in profiles):
         profiles = [choices.pick(profiles)]
     if "disagg" in profiles[0].asks and len(profiles[0].asks) > 1:
         return _generate_node(choices, profiles[0])
     if "disagg" in profiles[0].features:
         return generate_disagg(choices, profiles)
+    if "scheduler" in profiles[0].features:
+        return generate_scheduler(choices, profiles)
     if "spec" in profiles[0].features:
         return generate_spec(choices, profiles[0], SpecGraphAuthor if "graphs" in profiles[0].features else None)
     return generate_engine(choices, profiles, {("graphs",): GraphAuthor})

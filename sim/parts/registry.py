@@ -11,6 +11,7 @@ from .decode_node.part import DECODE_NODE, NODE_HOST
 from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
 from .part import Part
+from .scheduler.part import SCHEDULER
 from .spec_node import SPEC_NODE
 from .speculative.part import SPECULATIVE
 
@@ -26,6 +27,7 @@ PARTS: tuple[Part, ...] = (
     DECODE_NODE,
     NODE_HOST,
     SPEC_NODE,
+    SCHEDULER,
 )
 """Every part; one that extends another's world or step comes after it."""
 

@@ -22,6 +22,7 @@ from staleloc.sim.parts.decode_node.events import DISAGG_EVENTS
 from staleloc.sim.parts.engine.events import ENGINE_EVENTS
 from staleloc.sim.parts.events_file import ALPHABET
 from staleloc.sim.parts.registry import ENGINE_CHECKS
+from staleloc.sim.parts.scheduler.events import SCHEDULER_EVENTS
 from staleloc.sim.parts.speculative.events import SPEC_EVENTS
 from staleloc.sim.tapes.scenarios import scenarios
 from staleloc.sim.targets.mutants import MUTANTS
@@ -36,7 +37,7 @@ FOUND = ("test_every_mutant_is_found_from_every_seed", "test_every_mutant_is_fou
 
 FIRED = (
     *("test_a_misbehaving_target_fires_its_check", "test_a_misbehaving_node_fires_its_check"),
-    "test_a_mutant_fires_the_check",
+    *("test_a_mutant_fires_the_check", "test_a_misbehaving_scheduler_fires_its_check"),
 )
 """Tests whose cases begin with the name of a check, and fire it; each has one beside it in which it stays quiet."""
 
@@ -88,6 +89,7 @@ def items() -> Iterator[str]:
         ("engine", ENGINE_EVENTS),
         ("disagg", DISAGG_EVENTS),
         ("spec", SPEC_EVENTS),
+        ("scheduler", SCHEDULER_EVENTS),
     ):
         yield from (f"event on releases, {level}: {event.kind}" for event in events)
     yield from dict.fromkeys(f"stand-in {leaf.attribute}" for leaf in LEAVES)
@@ -98,7 +100,7 @@ def by_scenarios() -> Iterator[str]:
     """What scenarios cover: events, and where they diverge, on releases too."""
     for scenario in scenarios():
         scope = scope_of(scenario.tape)
-        level = next((name for name in ("disagg", "spec") if name in scope.features), scope.level)
+        level = next((name for name in ("disagg", "spec", "scheduler") if name in scope.features), scope.level)
         for event in scenario.tape.events:
             yield f"event {event.kind}"
             if any(target.startswith("sglang") for target in scenario.diverges):

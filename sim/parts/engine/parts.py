@@ -52,7 +52,7 @@ REQUESTS = Part(
 LOCAL_PREFILL = Part(
     Axis.ADMISSION,
     "local prefill",
-    holds=lambda features, host: "disagg" not in features,
+    holds=lambda features, host: features.isdisjoint({"disagg", "scheduler"}),
     events=(ee.Arrive, ee.Admit, ee.Prefill, ee.Checkpoint, ee.Flush),
     checks=(check_admission,),
     situations=ENGINE_SITUATIONS,
@@ -64,7 +64,7 @@ LOCAL_PREFILL = Part(
 PLAIN_DECODE = Part(
     Axis.DECODING,
     "plain",
-    holds=lambda features, host: "spec" not in features,
+    holds=lambda features, host: features.isdisjoint({"spec", "scheduler"}),
     events=(ee.Decode,),
 )
 """One token a step."""

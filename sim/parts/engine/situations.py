@@ -12,10 +12,10 @@ from .step import EngineStep
 
 __all__ = ["Noticer"]
 
-_LOADS = ("admit", "preallocate")
+_LOADS = ("admit", "preallocate", "prefill_round")
 """Kinds of events that load rows back from the host."""
 
-_INSERTS = (ee.Checkpoint, ee.Finish)
+_INSERTS = ("checkpoint", "finish", "prefill_round", "decode_round")
 
 
 class Noticer(Observer):
@@ -57,7 +57,7 @@ class Noticer(Observer):
             saw("node_evicted")
         if before.swa and node.full and not node.swa:
             saw("tombstoned")
-        if isinstance(step.event, _INSERTS) and before.full and not before.swa and node.full and node.swa:
+        if step.event.kind in _INSERTS and before.full and not before.swa and node.full and node.swa:
             saw("tombstone_recovered")
         if (before.full and not node.full) or (before.swa and not node.swa):
             self._left[node.node] = before

@@ -5,6 +5,7 @@ modules import each other relatively, so that a mutated copy can live beside the
 """
 
 from .disagg import DisaggEngine
+from .scheduler import SCHEDULER, SchedulerEngine
 from .spec_graphs import SPEC_GRAPHS
 from .spec_node import NODES, SpecNodeEngine
 from .speculative import SPEC
@@ -13,7 +14,7 @@ from .target import BuiltinTarget
 __all__ = ["BuiltinEngine", "BuiltinTarget"]
 
 
-class BuiltinEngine(SpecNodeEngine):
+class BuiltinEngine(SchedulerEngine, SpecNodeEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
 
-    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES)
+    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES, SCHEDULER)

@@ -8,6 +8,7 @@ from .allocator import ALLOCATION, CONTENTS, FORGOTTEN, KEYS, RELEASE
 from .decode_node import BUDGETS, COMBINED, COPIES, SLOTS
 from .host import BACKUPS, EVICTIONS, LOAD_BACKS
 from .requests import INSERTIONS, REQUESTS, TREES
+from .scheduler import SCHEDULES
 from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_SPECS, SGLANG_TREES
 from .sglang_node import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
 from .speculative import ACCEPTED, DRAFTS, GRAPHS, RESERVES, SPEC_GRAPHS
@@ -30,6 +31,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
+        *SCHEDULES,
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
         *SGLANG_SPECS,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from ..base import CALLS, Profile
 from ..disagg import NODE_CALLS
 from ..engine import ENGINE_CALLS
+from ..scheduler import SCHEDULER_CALLS
 from ..speculative import SPEC_CALLS
 from ..tags import DTYPES
 from .engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
@@ -26,6 +27,7 @@ __all__ = [
     "hybrid_profile",
     "legacy_profile",
     "pairs_tree_with_drafts",
+    "scheduler_profiles",
     "spec_node_profile",
     "spec_profile",
 ]
@@ -237,6 +239,20 @@ def spec_profile(engine: Profile, root: Path) -> Profile | None:
         missing=missing,
         spec_versions=(*(("v1",) if v1 else ()), "v2", *(("dflash",) if dflash else ())),
         spec_chains=("v2",) if "def get_alloc_len_per_decode(" in sizing.read_text(encoding="utf-8") else (),
+    )
+
+
+def scheduler_profiles(engine: Profile, legacy: Profile | None) -> tuple[Profile, ...]:
+    """The profiles of a scheduler over each tree of a release.
+
+    Args:
+        engine: the profile over ``UnifiedRadixCache``.
+        legacy: the profile over ``SWARadixCache``, if there is one.
+    """
+    return tuple(
+        replace(it, features=("scheduler",), events=frozenset(SCHEDULER_CALLS) - it.missing.keys())
+        for it in (engine, legacy)
+        if it is not None
     )
 
 

@@ -12,6 +12,7 @@ from .disagg_release import ANNOUNCED, DecodeRelease
 from .engine_release import EngineRelease
 from .hicache import HostTiers
 from .leaves import Leaf
+from .scheduler_release import SchedulerRelease
 from .spec_release import SpecRelease
 from .spec_stand_ins import SPEC_ANNOUNCED
 
@@ -38,6 +39,14 @@ class EngineParts:
         self._tiers: HostTiers | None = None
         self._decode: DecodeRelease | None = None
         self._spec: SpecRelease | None = None
+        self._schedule: SchedulerRelease | None = None
+
+    @property
+    def schedule(self) -> SchedulerRelease:
+        """The release's code for scheduling."""
+        if self._schedule is None:
+            self._schedule = SchedulerRelease(self.release)
+        return self._schedule
 
     @property
     def spec(self) -> SpecRelease:
@@ -84,6 +93,7 @@ class EngineParts:
             self._decode = DecodeRelease(self._release)
         if self._speculates:
             self._spec = SpecRelease(self._release)
+        self._schedule = SchedulerRelease(self._release)
 
     def wants_trial(self, config: Config) -> bool:
         """Whether an engine like this has not been tried yet; true once."""

@@ -111,9 +111,18 @@ FAKES: tuple[Fake, ...] = (
             ("ForwardBatch", _Forward, "never used: no forward runs"),
         )
     ),
+    *(
+        Fake(module, name, _no, "prompts are not split between ranks")
+        for module, name in (
+            ("sglang.srt.layers.attention.nsa.utils", "is_nsa_prefill_cp_in_seq_split"),
+            ("sglang.srt.layers.attention.dsa.utils", "is_dsa_prefill_cp_in_seq_split"),
+            ("sglang.srt.layers.utils.cp_utils", "is_prefill_context_parallel_enabled"),
+        )
+    ),
     Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "never used: no forward runs"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no times are recorded"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
+    Fake("sglang.srt.runtime_context", "get_context", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "mamba_extra_buffer_enabled", _no, _SETTINGS),
     Fake("sglang.srt.runtime_context", "max_speculative_num_draft_tokens", most_draft_tokens, _SETTINGS),
     Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),

@@ -46,6 +46,7 @@ ALLOWED = (
     "sglang.srt.managers.cache_controller",
     "sglang.srt.managers.schedule_batch",
     "sglang.srt.managers.schedule_policy",
+    "sglang.srt.managers.scheduler_components.new_token_ratio_tracker",
     "sglang.srt.managers.utils",
     "sglang.srt.mem_cache",
     "sglang.srt.platforms",

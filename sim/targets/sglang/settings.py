@@ -73,12 +73,22 @@ class Settings:
     tp_size = pp_size = dp_size = 1
     attn_tp_group = SimpleNamespace(cpu_group=None)
     extra_metric_labels = None
+    schedule_policy = "fcfs"
+    retraction_policy = "length"
+    enable_encoder_swa_bounded_replay = False
 
     def serve(self, page_size: int) -> None:
         """The server computes its prompts itself."""
         self.page_size = page_size
         self.disaggregation_mode = "null"
         self.disaggregation_decode_enable_radix_cache = self.disable_radix_cache = False
+        self.chunked_prefill_size = -1
+
+    def serve_scheduler(self, config: Config) -> None:
+        """The server computes its prompts itself, in chunks perhaps, and keeps a prefix tree or not."""
+        self.serve(config.page_size)
+        self.disable_radix_cache = not config.prefix_cache
+        self.chunked_prefill_size = config.chunk or -1
 
     def serve_decode(self, page_size: int, tree: bool) -> None:
         """The server gets its prompts' KV from others, and keeps a prefix tree or not."""
@@ -100,6 +110,16 @@ class Settings:
         return self.speculative_num_draft_tokens
 
     enable_mamba_extra_buffer = _Never()
+
+    @staticmethod
+    def is_config_namespace_published(_name: str) -> bool:
+        """Nothing is published beside this object."""
+        return False
+
+    @property
+    def features(self) -> Settings:
+        """A group of settings from 0.5.21."""
+        return self
 
     @property
     def mamba(self) -> Settings:

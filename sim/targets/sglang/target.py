@@ -18,10 +18,10 @@ from .engine_parts import EngineParts
 from .fakes import FAKES, Fake, fake_names
 from .leaves import Leaf
 from .pools import Dsv4Pool, HybridPool
+from .scheduler import SchedulerDriver
 from .seal import Transform, seal
 from .settings import ENVIRONMENT
 from .sources import Release, find_release
-from .speculative import SpecNodeDriver
 
 __all__ = ["SglangTarget", "load", "load_release"]
 
@@ -29,7 +29,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver, SpecNodeDriver):
+class SglangTarget(AllocatorDriver, SchedulerDriver):
     """See `Target`.
 
     Attributes:
@@ -115,7 +115,9 @@ class SglangTarget(AllocatorDriver, SpecNodeDriver):
             self.build(config)
             return
         engine = (parts.release, parts.tiers(config), config, pool, kv, allocator)
-        if "spec" in config.features:
+        if "scheduler" in config.features:
+            self.attach_scheduler(parts.schedule, *engine[1:])
+        elif "spec" in config.features:
             self.attach_spec(parts.spec, pool.another(), config, *engine)
         else:
             self.attach_engine(*engine)
@@ -237,9 +239,12 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         legacy = capability.legacy_profile(engine, release.root)
         decode = capability.decode_profile(engine, release.root)
         spec = capability.spec_profile(engine, release.root)
+        schedule = capability.scheduler_profiles(engine, legacy)
         both = capability.spec_node_profile(decode, spec, release.root) if decode and spec else None
         parts = EngineParts(release.name, engine.host, decode is not None, spec is not None, trusted=mutated)
         if mutated:
             parts.load()  # so that every edit can be made now
-        target.offer_engine(tuple(it for it in (engine, legacy, decode, spec, both) if it is not None), parts)
+        target.offer_engine(
+            tuple(it for it in (engine, legacy, decode, spec, both, *schedule) if it is not None), parts
+        )
     return target

@@ -16,9 +16,9 @@ from staleloc.sim.coverage import report
 from staleloc.sim.coverage.measure import Plan, _Pool, measure, scopes_of
 from staleloc.sim.run.process import WorkerProcess
 from staleloc.sim.tapes.schema import dumps
+from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants.transform import builtin_root
-from staleloc.sim.targets.base import Scope
 
 SCOPES = [Scope(), Scope("engine"), Scope("engine", ("disagg", "spec"), together=True)]
 

@@ -24,7 +24,7 @@ def test_a_scenario_looks_like_itself(scenario: Scenario) -> None:
     found = lookalike(scenario.tape, diverged(scenario.kind))
     assert found is not None
     assert found.kind == scenario.kind
-    assert lookalike(scenario.tape, diverged("out-of-bounds")) is None
+    assert lookalike(scenario.tape, diverged("misaligned")) is None
 
 
 def test_which_call_allocated_and_how_many_forwards_there_were_does_not_matter() -> None:

@@ -1,0 +1,47 @@
+"""The same for a scheduler: every defect is found from every seed, and nothing else is.
+
+Each defect is looked for from one seed, one after the other from the next; STALELOC_LONG=1 takes all twenty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from plain_run import LONG
+
+from staleloc.sim.targets.base import Scope
+from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.scheduler import SCHEDULES
+from staleloc.sim.targets.mutants.transform import load_builtin
+
+SEEDS = range(20)
+BUDGET = 50_000
+
+CLEAN_BUDGET = BUDGET if LONG else 2_000
+
+NAMES = [mutant.name for mutant in SCHEDULES]
+
+PROFILES = Scope("engine", ("scheduler",)).of(BuiltinEngine.profiles)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., Any]) -> None:
+    """A seed that misses it would let a real bug of its kind through."""
+    target = load_builtin(MUTANTS[name])
+    profiles = MUTANTS[name].profiles(target.profiles)
+    seeds = SEEDS if LONG else SEEDS[NAMES.index(name) % 20 :: 20]
+    missed = [seed for seed in seeds if hunt(target, profiles, seed, BUDGET).divergence is None]
+    assert missed == []
+
+
+@pytest.mark.parametrize("seeds", [range(first, first + 5) for first in SEEDS[::5]], ids=str)
+def test_the_clean_target_is_silent_from_every_seed(seeds: range, hunt: Callable[..., Any]) -> None:
+    """On the same seeds: what finds a mutant finds nothing where there is none."""
+    target = BuiltinEngine()
+    for seed in seeds:
+        outcome = hunt(target, PROFILES, seed, CLEAN_BUDGET)
+        assert outcome.divergence is None
+        assert outcome.events >= CLEAN_BUDGET
