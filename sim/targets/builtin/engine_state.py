@@ -107,10 +107,11 @@ class EngineState(BuiltinTarget):
 
     def raw_requests(self) -> dict[int, RequestView]:
         """See `EngineTarget.raw_requests`."""
-        return {
-            request: RequestView(tuple(running.locs(0, running.length)), running.shared, running.evicted)
-            for request, running in self._requests.items()
-        }
+        return {request: self._request_view(running) for request, running in self._requests.items()}
+
+    def _request_view(self, running: Request) -> RequestView:
+        row = tuple(running.locs(0, min(running.length, self._table.width)))
+        return RequestView(row, running.shared, running.evicted, overflow=running.length - len(row))
 
     def raw_host_free(self) -> FreeSlots:
         """See `EngineTarget.raw_host_free`."""

@@ -13,6 +13,9 @@ from .tree_nodes import Lock
 
 __all__ = ["Request", "RequestTable", "row_width"]
 
+_ROWS = 8
+"""Rows that are made at a time."""
+
 
 @dataclass
 class Request:
@@ -57,17 +60,24 @@ def row_width(config: Config) -> int:
 class RequestTable:
     """Rows for requests, used again and again, as ``req_to_token`` is: the next request writes where one left off.
 
-    Args:
+    Rows lie behind each other in memory, as a kernel addresses them: what is written behind the end of one is in the
+    next.
+
+    Attributes:
         width: tokens a row.
     """
 
     def __init__(self, width: int) -> None:
-        self._width = width
+        self.width = width
         self._free: list[Tensor] = []
 
     def take(self) -> Tensor:
-        """A row: int64, shape ``[width]``."""
-        return self._free.pop() if self._free else torch.zeros(self._width, dtype=torch.int64)
+        """A row and what lies behind it: int64, shape ``[width or more]``."""
+        if not self._free:
+            # One row more than are used, so that what is written behind the last one has a place.
+            block = torch.zeros((_ROWS + 1) * self.width, dtype=torch.int64)
+            self._free = [block[row * self.width :] for row in range(_ROWS)]
+        return self._free.pop()
 
     def give_back(self, row: Tensor) -> None:
         """Nobody uses the row any more."""

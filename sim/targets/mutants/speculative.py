@@ -197,6 +197,11 @@ reserve-for-one-step [prepare_decode draft_tree]
     @@ spec_layout Layout.reserve
     - 2 * max(self.stride(self.page_size - 1) * self.topk, self.nodes)
     + max(self.stride(self.page_size - 1) * self.topk, self.nodes)
+row-of-a-verification [prepare_decode draft_tree]
+    rows of the request table have room for the verified tokens beyond the context length, and a step takes more
+    @@ requests row_width
+    - Layout(config).reserve
+    + config.spec_draft_tokens + 4
 window-evicted-beyond-committed [prepare_decode draft_tree]
     window eviction uses the allocated length, draft tokens included
     @@ speculative SpecEngine._insertable

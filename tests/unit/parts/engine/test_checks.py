@@ -31,6 +31,7 @@ TAPES: dict[str, Tape] = {path.stem: load(path) for path in sorted((Path(__file_
 CONFIG = Config("hybrid", "uncached", 1, 3, 3, (SWA,))
 
 RULES = {
+    "overflow": {"out-of-bounds"},
     "structure": {"misaligned"},
     "admission": {"out-of-bounds", "misaligned"},
     "owners": {"out-of-bounds", "alias", "double-free", "use-after-free", "race", "leak"},

@@ -15,7 +15,7 @@ from staleloc.sim.parts.scheduler.events import Submit
 from staleloc.sim.parts.scheduler.generate import generate_scheduler
 from staleloc.sim.parts.scheduler.situations import HOSTED
 from staleloc.sim.parts.situations import possible
-from staleloc.sim.tapes.simplify import cost, simpler_configs
+from staleloc.sim.tapes.shrink import cost, simpler_configs
 from staleloc.sim.targets.builtin import BuiltinEngine
 
 PROFILE = next(profile for profile in BuiltinEngine.profiles if profile.features == ("scheduler",))

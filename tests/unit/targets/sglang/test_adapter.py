@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from staleloc.models.config import Config
+from staleloc.models.config import MAX_SIZE, Config
 from staleloc.sim.targets.base import TargetError
 from staleloc.sim.targets.sglang.capability import hybrid_profile
 from staleloc.sim.targets.sglang.drift import Call, check_calls, check_state
@@ -100,11 +100,13 @@ def test_a_decode_step_takes_a_page_only_on_a_page_boundary() -> None:
     assert out.tolist() == [32, 13, 8]
 
 
-def test_too_few_free_pages_leave_the_output_to_be_discarded() -> None:
-    out = torch.full((2,), -7)
-    alloc_decode_pages(_t(5, 9), _t(7, 3), _t(8), out, 2, 4)
-    alloc_extend_pages(_t(0), _t(5), _t(-1), _t(8), out, 1, 4)
-    assert out.tolist() == [-7, -7]
+def test_an_exhausted_free_list_gives_locs_of_no_pool() -> None:
+    """The kernels read behind its end; a caller that uses the output is seen."""
+    decoded, extended = torch.full((2,), -7), torch.full((5,), -7)
+    alloc_decode_pages(_t(5, 9), _t(7, 3), _t(8), decoded, 2, 4)
+    alloc_extend_pages(_t(0), _t(5), _t(-1), _t(8), extended, 1, 4)
+    assert decoded.tolist()[0] == 32 and decoded.tolist()[1] > MAX_SIZE
+    assert extended.tolist()[:4] == [32, 33, 34, 35] and extended.tolist()[4] > MAX_SIZE
 
 
 def test_a_token_is_stored_by_page_and_place() -> None:
