@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import warm
 
+from staleloc.models.config import Config
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
@@ -169,7 +170,7 @@ def test_one_that_names_what_is_not_there_is_skipped(declare: Declare) -> None:
     declare(TRIM)
     trim = hooks.declared()["trim"]
     start = (ee.Arrive(0, (1,) * 8), ee.Admit(0), ee.Prefill(0, 8))
-    config = tapes(1)[0].config
+    config = Config(level="engine", policy="memo", page_size=4, full_size=32, swa_size=32, features=("graphs",))
     for event, played in ((trim(0, 8), 1), (trim(0, 400), 0), (trim(1, 1), 0)):
         verdict = drive_engine(Tape(config, (*start, event)), GraphEngine())
         assert verdict.divergence is None
