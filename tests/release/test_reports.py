@@ -70,6 +70,11 @@ NO_BRANCH = {
 }
 """A request that has ended branches nowhere."""
 
+EVERY_PAGE_SIZE = {
+    "sglang.srt.mem_cache.allocation_sizing": ["if page_size > 1 or spec_algo.is_uno():", "if True:"],
+}
+"""Rows have room for a step's reserve."""
+
 SHOWN = {
     "unsent-page-before-the-window": ["0.5.19", "0.5.23"],
     "unsent-rows-before-the-window": ["0.5.19", "0.5.23"],
@@ -79,6 +84,7 @@ SHOWN = {
     "pr27770-lock-beyond-the-prefix": ["0.5.19", "0.5.21"],
     "unsent-freed-before-the-move": ["0.5.11", "0.5.12.post1"],
     "pr28614-write-back-without-room": ["0.5.15", "0.5.16"],
+    "unsent-row-of-a-draft": ["0.5.22", "0.5.23"],
 }
 """Report -> releases on which its script shows the bug; the last is the newest that has it."""
 
@@ -101,6 +107,7 @@ QUIET: dict[str, tuple[str, dict[str, list[str]]]] = {
     "pr27770-lock-beyond-the-prefix": ("0.5.22", {}),
     "pr27770-lock-beyond-the-prefix-end-to-end": ("0.5.22", {}),
     "pr28614-write-back-without-room": ("0.5.16", TRIED_ONCE),
+    "unsent-row-of-a-draft": ("0.5.23", EVERY_PAGE_SIZE),
 }
 """Script -> a release, and what is changed in it so that the bug is gone, if it is not."""
 

@@ -105,8 +105,10 @@ def test_an_exhausted_free_list_gives_locs_of_no_pool() -> None:
     decoded, extended = torch.full((2,), -7), torch.full((5,), -7)
     alloc_decode_pages(_t(5, 9), _t(7, 3), _t(8), decoded, 2, 4)
     alloc_extend_pages(_t(0), _t(5), _t(-1), _t(8), extended, 1, 4)
-    assert decoded.tolist()[0] == 32 and decoded.tolist()[1] > MAX_SIZE
-    assert extended.tolist()[:4] == [32, 33, 34, 35] and extended.tolist()[4] > MAX_SIZE
+    assert decoded.tolist()[0] == 32
+    assert decoded.tolist()[1] > MAX_SIZE
+    assert extended.tolist()[:4] == [32, 33, 34, 35]
+    assert extended.tolist()[4] > MAX_SIZE
 
 
 def test_a_token_is_stored_by_page_and_place() -> None:
