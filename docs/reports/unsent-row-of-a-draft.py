@@ -1,4 +1,4 @@
-"""A row of req_to_token at page size 1 (EAGLE): how many positions a request near the context length is given too many."""
+"""A row of req_to_token at page size 1 (EAGLE): how many positions a step near the context length writes beyond it."""
 
 from unittest.mock import MagicMock, patch
 

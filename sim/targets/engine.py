@@ -15,8 +15,8 @@ from .base import CacheTarget, FreeSlots, Rows
 
 __all__ = [
     "DECODES", "ENGINE_CALLS", "MAX_GRAPH_TOKENS", "PREFILLS", "RUNNERS",
-    "Admission", "Copying", "EngineTarget", "GraphTarget", "HostTierTarget", "NodeView", "RequestTarget", "RequestView",
-    "RunView", "Span", "slots_in_flight",
+    "Admission", "Copying", "EngineTarget", "GraphTarget", "HostTierTarget", "Ledgers", "NodeView", "RequestTarget",
+    "RequestView", "RunView", "Span", "slots_in_flight",
 ]  # fmt: skip
 
 RUNNERS = ("standard", "piecewise", "breakable", "speculative")
@@ -93,7 +93,11 @@ class NodeView:
         host_swa: host slots of its SWA rows, None if there are none.
         full_locks: references that keep its full slots.
         swa_locks: references that keep its SWA slots.
-        host_locks: references that keep its host slots and those alone; None if they cannot be seen.
+        host_locks: references that keep its host slots and those alone; None if they cannot be seen. Of an engine that
+            counts the two pools apart, those of its host full slots.
+        host_swa_locks: references that keep its host SWA slots, of an engine that counts them apart.
+        host_due: how many of `host_locks` the load-backs in flight will release; None if that cannot be seen.
+        host_swa_due: the same of `host_swa_locks`.
         after: if keys are bigrams, the second token of its last key; None otherwise.
     """
 
@@ -108,6 +112,24 @@ class NodeView:
     swa_locks: int
     host_locks: int | None = None
     after: int | None = None
+    host_swa_locks: int | None = None
+    host_due: int | None = None
+    host_swa_due: int | None = None
+
+
+@dataclass(frozen=True)
+class Ledgers:
+    """The tree's own count of its tokens on the device. A scheduler admits requests by it.
+
+    Attributes:
+        full_evictable, swa_evictable: tokens whose slots in that pool nothing locks.
+        full_protected, swa_protected: tokens whose slots something locks.
+    """
+
+    full_evictable: int
+    full_protected: int
+    swa_evictable: int
+    swa_protected: int
 
 
 @dataclass(frozen=True)
@@ -162,6 +184,16 @@ class RequestTarget(CacheTarget, Protocol):
 
     def raw_requests(self) -> dict[int, RequestView]:
         """Every admitted request."""
+
+    def raw_ledgers(self) -> Ledgers | None:
+        """The tree's count of its tokens; None without a tree, or if it does not count."""
+
+    def raw_sanity(self, idle: bool) -> str | None:
+        """What the engine's own check of its tree objects to. None if nothing, or if it has no such check.
+
+        Args:
+            idle: no request runs and no transfer is queued, which some such checks ask for.
+        """
 
 
 class HostTierTarget(Protocol):

@@ -52,6 +52,7 @@ LAST = "tests/unit/targets/test_builtin_mutants.py::test_the_last_event_of_the_t
 NAMED: dict[str, str] = {
     **{f"event {kind}": ALTERED for kind in ("alloc", "clear", "read_kv", "translate", "move")},
     "event alloc_decode": LAST,
+    "check sanity": "tests/unit/parts/engine/test_tree_checks.py::test_an_objection_of_the_engine_is_a_divergence",
     "event flush": "tests/unit/targets/builtin/test_engine.py::test_flushing_empties_everything",
     **{f"event {kind}": STEPS for kind in ("capture", "replay", "replay_chunk")},
     **{f"event {kind}": DRAFTS for kind in ("draft", "verify")},

@@ -408,15 +408,29 @@ def _beyond(step: EngineStep) -> Divergence | None:
 
 
 def _host_locks(step: EngineStep) -> Divergence | None:
-    """Only a load-back locks what it reads on the host, until it has read it (there is no storage behind the host)."""
+    """Only a load-back locks what it reads on the host, until it has read it (there is no storage behind the host).
+
+    So a node has as many locks as the load-backs in flight will release, and after a split both halves have.
+    """
     loading = any(not copy.to_host for copy in step.copying)
     for node in step.tree:
-        if node.host_locks is not None and node.host_locks < 0:
-            what = f"node {node.node} is locked {node.host_locks} times on the host"
-            return step.diverges("use-after-free", what, "a host lock was released that was never taken")
-        if node.host_locks and not loading:
-            what = f"node {node.node} is locked {node.host_locks} times on the host, and nothing is being loaded back"
-            return step.diverges("leak", what, "a host lock was never released: its host slots stay taken")
+        for locks, due, pool in (
+            (node.host_locks, node.host_due, ""),
+            (node.host_swa_locks, node.host_swa_due, " (SWA)"),
+        ):
+            if locks is None:
+                continue
+            what = f"node {node.node} is locked {locks} times on the host{pool}"
+            if locks < 0:
+                return step.diverges("use-after-free", what, "a host lock was released that was never taken")
+            if locks and not loading:
+                what += ", and nothing is being loaded back"
+                return step.diverges("leak", what, "a host lock was never released: its host slots stay taken")
+            if due is not None and locks != due:
+                what += f", and the load-backs in flight will unlock it {due} times"
+                if locks < due:
+                    return step.diverges("use-after-free", what, "a node that is being read on the host lost its lock")
+                return step.diverges("leak", what, "a host lock will never be released: its host slots stay taken")
     return None
 
 

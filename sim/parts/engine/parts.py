@@ -19,6 +19,7 @@ from .checks import (
     check_values,
 )
 from .situations import Noticer
+from .tree_checks import check_ledgers, check_sanity
 
 __all__ = ["HOST", "LOCAL_PREFILL", "PLAIN_DECODE", "REQUESTS"]
 
@@ -43,8 +44,8 @@ REQUESTS = Part(
     holds=lambda features, host: True,
     events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Evict),
     checks=(
-        *(check_overflow, check_structure, check_owners, check_values),
-        *(check_rows, check_locks, check_refusal, check_eviction),
+        *(check_overflow, check_structure, check_owners, check_values, check_rows, check_locks, check_ledgers),
+        *(check_refusal, check_eviction, check_sanity),
     ),
 )
 """What every tape of whole requests has."""

@@ -125,11 +125,9 @@ class DecodeAccounts:
 
     def _available(self) -> tuple[int, int]:
         """Free slots, and those the tree can give up."""
-        full, swa = self._allocator.full.available_size(), self._allocator.swa.available_size()
-        for node in self._tree.nodes():
-            full += len(node.tokens) if node.full is not None and not node.full_locks else 0
-            swa += len(node.tokens) if node.swa is not None and not node.swa_locks else 0
-        return full, swa
+        ledger, allocator = self._tree.ledger, self._allocator
+        full = allocator.full.available_size() + ledger.full_evictable
+        return full, allocator.swa.available_size() + ledger.swa_evictable
 
     def _needs(self) -> tuple[int, int]:
         """What the longest running request may still want once all others are retracted."""

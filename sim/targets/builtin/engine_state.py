@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ....models.config import FULL, SWA, Config
 from ..base import FreeSlots, Profile, Rows, TargetError
-from ..engine import Copying, NodeView, RequestView
+from ..engine import Copying, Ledgers, NodeView, RequestView
 from ..tags import DTYPES, decode
 from .device import Device, here
 from .eviction import Evictor
@@ -103,7 +104,17 @@ class EngineState(BuiltinTarget):
 
     def raw_tree(self) -> list[NodeView]:
         """See `EngineTarget.raw_tree`."""
-        return [_view(node) for node in self._tree.nodes()]
+        due = Counter(node.name for it in self._transfers.queued if it.source is not None for node in it.source.path())
+        return [_view(node, due[node.name]) for node in self._tree.nodes()]
+
+    def raw_ledgers(self) -> Ledgers | None:
+        """See `EngineTarget.raw_ledgers`."""
+        it = self._tree.ledger
+        return Ledgers(it.full_evictable, it.full_protected, it.swa_evictable, it.swa_protected)
+
+    def raw_sanity(self, idle: bool) -> str | None:
+        """See `EngineTarget.raw_sanity`. It has no check of its own."""
+        return None
 
     def raw_requests(self) -> dict[int, RequestView]:
         """See `EngineTarget.raw_requests`."""
@@ -137,7 +148,7 @@ class EngineState(BuiltinTarget):
         ]
 
 
-def _view(node: Node) -> NodeView:
+def _view(node: Node, host_due: int) -> NodeView:
     assert node.parent is not None
     return NodeView(
         node=node.name,
@@ -150,6 +161,7 @@ def _view(node: Node) -> NodeView:
         full_locks=node.full_locks,
         swa_locks=node.swa_locks,
         host_locks=node.host_locks,
+        host_due=host_due,
     )
 
 

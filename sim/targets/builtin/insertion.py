@@ -69,6 +69,7 @@ class Insertion:
         node.full = own.tolist()
         if evicted <= node.start:
             node.swa = self._translate(own)
+        self.tree.ledger.add(node)
 
     def _recover(self, node: Node, full: list[int], own: Tensor) -> None:
         """A tombstone takes the request's SWA slots and keeps its own full slots, which others may be using.
@@ -81,7 +82,9 @@ class Insertion:
         self.allocator.set_mapping(slots, [0] * len(slots))
         self.allocator.set_mapping(full, swa)
         self.allocator.free(slots)
+        self.tree.ledger.take_off(node)
         node.swa = swa
+        self.tree.ledger.add(node)
         own.copy_(own.new_tensor(full))
 
     def _translate(self, locs: Tensor) -> list[int]:

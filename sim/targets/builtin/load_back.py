@@ -45,13 +45,17 @@ class LoadBack:
             return None
         fresh = iter(self._take_full(full_pages))
         for node in full_nodes:
+            self.tree.ledger.take_off(node)
             node.full = [next(fresh) for _ in node.tokens]
+            self.tree.ledger.add(node)
         row[: lock.node.end] = torch.tensor(lock.node.prefix_locs())
         # An answer for the row's former contents must not be served for the new ones.
         self.allocator.policy.invalidate()
         swa = self._map_window(row[lock.since : lock.node.end])
         for node in swa_nodes:
+            self.tree.ledger.take_off(node)
             node.swa = swa[node.start - lock.since : node.end - lock.since]
+            self.tree.ledger.add(node)
         self.transfers.start(self._transfer(lock, full_nodes, swa_nodes))
         return sum(len(node.tokens) for node in path if node in full_nodes or node in swa_nodes)
 

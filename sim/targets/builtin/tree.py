@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from .tree_nodes import Lock, Node
+from .tree_nodes import Ledger, Lock, Node
 
 __all__ = ["Match", "PrefixTree"]
 
@@ -29,6 +29,9 @@ class PrefixTree:
     Args:
         page_size: tokens a page. Every token sequence that comes in is a multiple of it.
         window: sliding window in tokens: so many tokens at a match's end need SWA rows.
+
+    Attributes:
+        ledger: the tokens that it could give up, and those that it could not.
     """
 
     def __init__(self, page_size: int, window: int) -> None:
@@ -37,10 +40,12 @@ class PrefixTree:
         self._names = itertools.count(1)
         self._clock = itertools.count(1)
         self.root = Node(0, None, 0, ())
+        self.ledger = Ledger()
 
     def clear(self) -> None:
         """Forget every node."""
         self.root = Node(0, None, 0, ())
+        self.ledger = Ledger()
 
     def nodes(self) -> Iterator[Node]:
         """Every node but the root, parents before children."""
@@ -111,7 +116,10 @@ class PrefixTree:
         return child
 
     def split(self, node: Node, at: int) -> Node:
-        """Make the first `at` tokens of a node a parent of their own, and return it; the locks hold both."""
+        """Make the first `at` tokens of a node a parent of their own, and return it; the locks hold both.
+
+        So the ledger stays as it is.
+        """
         assert node.parent is not None
         front = self.add(node.parent, node.tokens[:at])
         node.parent = front
@@ -144,15 +152,19 @@ class PrefixTree:
     def lock(self, node: Node, since: int) -> Lock:
         """Keep the full slots from the root to `node`, and the SWA slots of those that start at `since` or later."""
         for ancestor in node.path():
+            self.ledger.take_off(ancestor)
             ancestor.full_locks += 1
             ancestor.swa_locks += ancestor.start >= since
+            self.ledger.add(ancestor)
         return Lock(node, since)
 
     def unlock(self, lock: Lock) -> None:
         """Give up a lock, once."""
         for ancestor in lock.node.path():
+            self.ledger.take_off(ancestor)
             ancestor.full_locks -= 1
             ancestor.swa_locks -= ancestor.start >= lock.since
+            self.ledger.add(ancestor)
 
     def lock_host(self, node: Node) -> None:
         """Keep the host slots from the root to `node`, which is locked: a load-back is going to read them."""
@@ -169,7 +181,9 @@ class PrefixTree:
         since = lock.since
         for ancestor in lock.node.path():
             if ancestor.start >= lock.since and ancestor.end <= position:
+                self.ledger.take_off(ancestor)
                 ancestor.swa_locks -= 1
+                self.ledger.add(ancestor)
                 since = max(since, ancestor.end)
         lock.since = since
 

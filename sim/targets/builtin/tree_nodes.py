@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Lock", "Node"]
+__all__ = ["Ledger", "Lock", "Node"]
 
 
 class Node:
@@ -68,6 +68,39 @@ class Node:
     def prefix_locs(self) -> list[int]:
         """Full locs of every token up to its end. All of it is on the device."""
         return [loc for node in [*self.path()][::-1] for loc in node.full or ()]
+
+
+@dataclass
+class Ledger:
+    """Tokens of the tree on the device, by pool: those that it could give up, and those that locks keep.
+
+    A node is taken off before its slots or its locks change, and added again after it.
+    """
+
+    full_evictable: int = 0
+    full_protected: int = 0
+    swa_evictable: int = 0
+    swa_protected: int = 0
+
+    def add(self, node: Node) -> None:
+        """Count a node's slots by its locks."""
+        self._count(node, len(node.tokens))
+
+    def take_off(self, node: Node) -> None:
+        """Count a node's slots no longer."""
+        self._count(node, -len(node.tokens))
+
+    def _count(self, node: Node, tokens: int) -> None:
+        if node.full is not None:
+            if node.full_locks:
+                self.full_protected += tokens
+            else:
+                self.full_evictable += tokens
+        if node.swa is not None:
+            if node.swa_locks:
+                self.swa_protected += tokens
+            else:
+                self.swa_evictable += tokens
 
 
 @dataclass

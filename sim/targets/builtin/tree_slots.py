@@ -23,12 +23,15 @@ class TreeSlots:
         """Give up the SWA slots on the device: the node is a tombstone."""
         if node.full is not None and node.swa is not None:
             self.allocator.free_swa(node.full)
+            self.tree.ledger.take_off(node)
             node.swa = None
+            self.tree.ledger.add(node)
 
     def leave_device(self, node: Node) -> None:
         """Give up all slots on the device."""
         if node.full is not None:
             self.allocator.free(node.full)
+            self.tree.ledger.take_off(node)
             node.full = node.swa = None
 
     def leave_host_window(self, node: Node) -> None:

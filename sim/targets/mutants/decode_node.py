@@ -20,18 +20,18 @@ BUDGETS = mutants(
 full-budget-forgets-evictable [evict]
     the full budget counts free slots only, and a request waits for slots that eviction from the tree would free
     @@ decode_accounts DecodeAccounts._available
-    - len(node.tokens) if node.full is not None and not node.full_locks else 0
-    + 0
+    - allocator.full.available_size() + ledger.full_evictable
+    + allocator.full.available_size()
 swa-budget-forgets-evictable [evict]
     the SWA budget counts free slots only (before SGLang PR 29662)
     @@ decode_accounts DecodeAccounts._available
-    - len(node.tokens) if node.swa is not None and not node.swa_locks else 0
-    + 0
+    - allocator.swa.available_size() + ledger.swa_evictable
+    + allocator.swa.available_size()
 full-budget-counts-locked [evict]
     the full budget counts tree slots in use by running requests as evictable
     @@ decode_accounts DecodeAccounts._available
-    - len(node.tokens) if node.full is not None and not node.full_locks else 0
-    + len(node.tokens) if node.full is not None else 0
+    - allocator.full.available_size() + ledger.full_evictable
+    + allocator.full.available_size() + ledger.full_evictable + ledger.full_protected
 budget-forgets-reserved
     no tokens are reserved for the decode of active requests
     @@ decode_accounts DecodeAccounts.budgets

@@ -45,6 +45,12 @@ tombstone-keeps-slots [evict]
     an inner node's SWA slots are forgotten and not freed, and its full locs still map to them
     @@ tree_slots TreeSlots.leave_window
     - self.allocator.free_swa(node.full)
+tombstone-counts-as-evictable [evict]
+    the SWA tokens of a tombstone still count as evictable, and a request is admitted with slots that no eviction frees
+    @@ tree_slots TreeSlots.leave_window
+    - self.tree.ledger.take_off(node)
+    @@ tree_slots TreeSlots.leave_window
+    - self.tree.ledger.add(node)
 prune-ignores-locks [evict]
     a tombstone left as a leaf is deleted while a request still shares it
     @@ tree_slots TreeSlots.prune
@@ -149,6 +155,12 @@ load-back-commits-first-chunk [evict admit]
     @@ load_back LoadBack.load
     - swa[node.start - lock.since : node.end - lock.since]
     + swa[: len(node.tokens)]
+load-back-counts-no-protected [evict admit]
+    full tokens that are loaded back under a lock are not counted as protected, and the lock's release makes up for it
+    @@ load_back LoadBack.load
+      node.full = [next(fresh) for _ in node.tokens]
+    + if node.full_locks:
+    +     self.tree.ledger.full_protected -= len(node.tokens)
 load-back-of-one-side [evict admit]
     a load-back maps both kinds of slots and copies the full rows only
     @@ load_back LoadBack._transfer

@@ -132,6 +132,10 @@ split-drops-locks
     the parent that a split makes is not locked, although the lock was taken on both halves
     @@ tree PrefixTree.split
     - front.full_locks = node.full_locks
+split-drops-host-locks [evict admit]
+    the parent that a split makes is not locked on the host, although a load-back still reads both halves
+    @@ tree PrefixTree.split
+    - front.host_locks = node.host_locks
 split-drops-swa-locks
     the parent that a split makes keeps no SWA slots, although the window reaches into it
     @@ tree PrefixTree.split
@@ -189,6 +193,12 @@ recovery-frees-through-stale-mapping [evict_window checkpoint]
     PRs 27586, 27789)
     @@ insertion Insertion._recover
     - self.allocator.set_mapping(slots, [0] * len(slots))
+recovery-is-not-counted [evict_window checkpoint]
+    the SWA tokens of a recovered tombstone are not counted, so the tree offers fewer than it can evict
+    @@ insertion Insertion._recover
+    - self.tree.ledger.take_off(node)
+    @@ insertion Insertion._recover
+    - self.tree.ledger.add(node)
 recovery-keeps-row [evict_window checkpoint]
     a request continues with the full slots that it lost to a recovery
     @@ insertion Insertion._recover

@@ -73,6 +73,10 @@ split-swaps-swa releases=>=0.5.11
     @@ component SWAComponent.redistribute_on_node_split
     - child_swa_value[split_len:].clone()
     + child_swa_value[:-split_len].clone()
+tombstone-counts-as-evictable [evict] releases=>=0.5.17
+    evicted SWA tokens still count as evictable, and a request is admitted with slots that no eviction frees
+    @@ component SWAComponent.evict_component
+    - self.tree_core.component_evictable_size_[ct] -= freed
 split-drops-swa-lock releases=>=0.5.11
     the parent that a split makes keeps no SWA slots, although the window reaches into it
     @@ component SWAComponent.redistribute_on_node_split
@@ -141,6 +145,18 @@ load-back-keeps-host-lock [evict admit] releases=>=0.5.14
     a finished load-back keeps its host lock, so those host slots are never reused
     @@ tree UnifiedRadixCache.loading_check
     - self.dec_host_lock_ref(node, host_lock_params)
+split-drops-host-lock [evict admit] releases=>=0.5.20
+    the parent that a split makes keeps no host SWA slots, although a load-back still reads both halves
+    @@ component SWAComponent.redistribute_on_node_split
+    - new_parent.component_data[
+    -     self.component_type
+    - ].host_lock_ref = child.component_data[self.component_type].host_lock_ref
+    @@ component SWAComponent.redistribute_on_node_split
+    - parent_swa_data.host_lock_ref = child_swa_data.host_lock_ref
+load-back-is-no-duplicate [evict admit transfer_done] releases=>=0.5.23
+    host slots of a node that was loaded back are not offered first when the host runs short
+    @@ core UnifiedTreeCore.finish_load_back
+    - self._update_duplicate_tracking(node)
 write-through-without-lock [evict transfer_done] releases=>=0.5.17 policies=native,python-core,rust-core
     device slots may be freed before their write-through is acknowledged
     @@ tree UnifiedRadixCache._execute_and_commit_kv_backup

@@ -9,7 +9,7 @@ import torch
 from ....models.config import Config
 from ..base import TargetError
 from ..disagg import Preallocated, Preallocation, Queues, Rules
-from ..engine import NodeView, RequestView
+from ..engine import Ledgers, NodeView, RequestView
 from .disagg_node import DecodeNode
 from .disagg_release import DecodeRelease
 from .engine import EngineDriver
@@ -188,6 +188,12 @@ class DisaggDriver(EngineDriver):
 
     def raw_tree(self) -> list[NodeView]:
         return super().raw_tree() if self._keeps else []
+
+    def raw_ledgers(self) -> Ledgers | None:
+        return super().raw_ledgers() if self._keeps else None
+
+    def raw_sanity(self, idle: bool) -> str | None:
+        return super().raw_sanity(idle) if self._keeps else None
 
     def raw_requests(self) -> dict[int, RequestView]:
         if self._node is None:

@@ -8,12 +8,13 @@ import torch
 
 from ....models.config import Config
 from ..base import FreeSlots, Rows
-from ..engine import Admission, Copying, NodeView, RequestView
+from ..engine import Admission, Copying, Ledgers, NodeView, RequestView
 from .engine_release import EngineRelease, held, hold_length
 from .hicache import HostTier, HostTiers
 from .pools import HybridPool
 from .settings import SETTINGS
 from .tree import view
+from .tree_accounts import ledgers, objection
 
 __all__ = ["EngineDriver"]
 
@@ -190,6 +191,12 @@ class EngineDriver:
 
     def raw_tree(self) -> list[NodeView]:
         return self._view.nodes()
+
+    def raw_ledgers(self) -> Ledgers | None:
+        return ledgers(self.tree)
+
+    def raw_sanity(self, idle: bool) -> str | None:
+        return objection(self.tree, idle)
 
     def raw_requests(self) -> dict[int, RequestView]:
         return {request: self._row_view(entry) for request, entry in self.requests.items()}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..engine import NodeView
+from .tree_accounts import host_due
 
 __all__ = ["PythonTreeView", "RustTreeView", "SwaTreeView", "TreeView", "after", "in_rust", "printed", "view"]
 
@@ -159,29 +160,32 @@ class PythonTreeView:
         tree: the object that has ``root_node``.
         kinds: the release's ``ComponentType``.
         first: the number of its first node, if that is not 0.
+        cache: the object that knows what is loaded back, if that is not `tree`.
     """
 
-    def __init__(self, tree: Any, kinds: Any, first: int = 0) -> None:
+    def __init__(self, tree: Any, kinds: Any, first: int = 0, cache: Any = None) -> None:
         self._tree = tree
         self._kinds = kinds
         self._first = first
+        self._cache = cache if cache is not None else tree
 
     def walked(self, tokens: Sequence[int]) -> None:
         """See `TreeView.walked`. Keys can be read off the nodes."""
 
     def nodes(self) -> list[NodeView]:
         views = []
+        due = host_due(self._cache, self._kinds)
         stack = [(child, None) for child in self._tree.root_node.children.values()]
         while stack:
             node, parent = stack.pop()
             number, tokens = node.id - self._first, tuple(node.key.token_ids[: len(node.key)])
             views.append(
-                NodeView(node=number, parent=parent, tokens=tokens, after=after(node.key), **self._contents(node))
+                NodeView(node=number, parent=parent, tokens=tokens, after=after(node.key), **self._contents(node, due))
             )
             stack.extend((child, number) for child in node.children.values())
         return views
 
-    def _contents(self, node: Any) -> dict[str, Any]:
+    def _contents(self, node: Any, due: Mapping[tuple[int, Any], int]) -> dict[str, Any]:
         """The slots of a node and its locks, by the names of `NodeView`."""
         full, swa = node.component_data[self._kinds.FULL], node.component_data[self._kinds.SWA]
         return {
@@ -191,7 +195,10 @@ class PythonTreeView:
             "host_swa": _slots(swa.host_value),
             "full_locks": full.lock_ref,
             "swa_locks": swa.lock_ref,
-            "host_locks": full.host_lock_ref + swa.host_lock_ref,
+            "host_locks": full.host_lock_ref,
+            "host_swa_locks": swa.host_lock_ref,
+            "host_due": due[node.id, self._kinds.FULL],
+            "host_swa_due": due[node.id, self._kinds.SWA],
         }
 
 
@@ -210,7 +217,7 @@ class SwaTreeView(PythonTreeView):
         # The release numbers nodes through all trees of a process; names must not tell what was played before.
         super().__init__(tree, None, tree.root_node.id)
 
-    def _contents(self, node: Any) -> dict[str, Any]:
+    def _contents(self, node: Any, due: Mapping[tuple[int, Any], int]) -> dict[str, Any]:
         mapping = self._tree.token_to_kv_pool_allocator.full_to_swa_index_mapping
         return {
             "full": _slots(node.value),
@@ -238,7 +245,7 @@ def view(tree: Any, kinds: Any) -> TreeView:
         return SwaTreeView(tree)
     core = getattr(tree, "tree_core", tree)
     if not in_rust(tree):
-        return PythonTreeView(core, kinds)
+        return PythonTreeView(core, kinds, cache=tree)
     components: Any = importlib.import_module("sglang.srt.mem_cache.unified_cache.components")
     storage = components.CacheTransferPhase.BACKUP_STORAGE if tree.cache_controller is not None else None
     return RustTreeView(core, kinds, storage, bigram=bool(core.is_eagle))

@@ -71,6 +71,9 @@ class Greedy(BuiltinEngine):
         """The tree with other numbers."""
         return [replace(node, swa_locks=node.full_locks) for node in super().raw_tree()]
 
+    def raw_ledgers(self) -> None:
+        """It does not count."""
+
 
 CHUNKS = (Arrive(0, (1, 1, 2, 2, 1)), Admit(0), Prefill(0, 2), Checkpoint(0), Prefill(0, 2), Checkpoint(0))
 
@@ -103,14 +106,17 @@ def test_a_lock_ends_with_its_window() -> None:
 
 
 class Pinned(BuiltinEngine):
-    """Shows its host locks, and some more while a load-back is queued or not."""
+    """Shows its host locks, and some more while a load-back is queued or not; and if `seen`, what will be released."""
 
-    idle, loading = 0, 0
+    idle, loading, seen = 0, 0, False
 
     def raw_tree(self) -> list[NodeView]:
         """The tree with other numbers."""
         more = self.loading if any(not copy.to_host for copy in self.in_flight()) else self.idle
-        return [replace(node, host_locks=(node.host_locks or 0) + more) for node in super().raw_tree()]
+        return [
+            replace(node, host_locks=(node.host_locks or 0) + more, host_due=node.host_due if self.seen else None)
+            for node in super().raw_tree()
+        ]
 
 
 def test_a_host_lock_without_a_load_back_is_a_leak() -> None:
@@ -124,11 +130,36 @@ def test_a_host_lock_without_a_load_back_is_a_leak() -> None:
     assert divergence.event == TAPE.events.index(Checkpoint(0))
 
 
-def test_a_load_back_may_lock_what_it_reads_as_often_as_it_likes() -> None:
+def test_a_load_back_whose_locks_are_unknown_may_lock_what_it_reads_as_often_as_it_likes() -> None:
     """How many nodes an engine locks for it, and how often, is its own affair."""
     pinned = Pinned()
     pinned.loading = 3
     assert drive_engine(Tape(HOSTED, (*LOADING, TransferDone(9))), pinned).divergence is None
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "why"),
+    [
+        (1, "leak", "a host lock will never be released: its host slots stay taken"),
+        (-1, "use-after-free", "a node that is being read on the host lost its lock"),
+    ],
+)
+def test_a_node_has_as_many_host_locks_as_load_backs_will_release(more: int, kind: str, why: str) -> None:
+    """One more is never released, and one less lets the host slots go while they are read."""
+    pinned = Pinned()
+    pinned.loading, pinned.seen = more, True
+    divergence = drive_engine(Tape(HOSTED, LOADING), pinned).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.check, divergence.sentence) == (kind, "locks", why)
+    assert divergence.what.endswith(" times on the host, and the load-backs in flight will unlock it 1 times")
+
+
+def test_a_split_leaves_both_halves_locked_for_a_load_back() -> None:
+    """The second request shares a page of the node that the first one loads back."""
+    engine = BuiltinEngine()
+    events = (*LOADING, Arrive(2, (1, 1, 2)), Admit(2))
+    assert drive_engine(Tape(HOSTED, events), engine).divergence is None
+    assert [(len(node.tokens), node.host_locks, node.host_due) for node in engine.raw_tree()] == [(2, 1, 1), (2, 1, 1)]
 
 
 def test_a_load_back_locks_what_it_reads_until_it_is_over() -> None:
