@@ -18,7 +18,7 @@ from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
 from ..engine.forwards import MAX_TOKENS
-from ..engine.generate import host_pages
+from ..engine.generate import drawn_results, host_pages
 from . import events as de
 
 __all__ = ["NodeAuthor", "draw_config", "generate_disagg", "is_roomy"]
@@ -103,7 +103,7 @@ def _short_resume(choices: Choices, config: Config) -> list[Event]:
 _WEIGHTS: dict[str, int] = {
     de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
     de.Resume.kind: 6, ee.EvictWindow.kind: 9, ee.Finish.kind: 4, ee.Abort.kind: 4, ee.Evict.kind: 5,
-    de.DraftSlots.kind: 8,
+    de.DraftSlots.kind: 8, ee.Results.kind: 4,
 }  # fmt: skip
 """How often an event is tried that is not simply the next step of a request."""
 
@@ -162,6 +162,8 @@ class NodeAuthor:
         self.outgrows = 1 if _tail_fits(config) else 30
         self.far = _FAR if is_roomy(config) else ()
         self.leaving = choices.pick((0, 2, 10))
+        self.batched = choices.pick((0, 40, 100))
+        self.ending = choices.pick((30, 60, 100))
         self.brisk = choices.pick((10, 60))
         self.crowded = choices.pick((0, 15, 40))
         self.planned: list[Callable[[], Event]] = []
@@ -194,6 +196,8 @@ class NodeAuthor:
             return self.enqueue(number)
         if belief is _Belief.STARTED:
             if self.decodes[number] <= 0 or self.choices.chance(self.leaving):
+                if self.choices.chance(self.batched):
+                    return self.results()
                 del self.beliefs[number]
                 return ee.Finish(number)
             return self.crowd() if self.choices.chance(self.crowded) else self.decode()
@@ -333,6 +337,15 @@ class NodeAuthor:
         number = self.any(_Belief.STARTED)
         self.beliefs.pop(number, None)
         return ee.Finish(number)
+
+    def results(self) -> Event:
+        """The results of a batch of all requests that were started; those that have all they wanted are done."""
+        batch = [number for number in self.numbers if self.beliefs.get(number) is _Belief.STARTED]
+        done = tuple(number for number in batch if self.decodes[number] <= 0)
+        finished, aborted = drawn_results(self.choices, [it for it in batch if it not in done], self.ending)
+        for number in (*done, *finished, *aborted):
+            del self.beliefs[number]
+        return ee.Results(tuple(batch) or (0,), done + finished, aborted)
 
     def abort(self) -> Event:
         number = self.number()

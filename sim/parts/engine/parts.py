@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....models.situations import ENGINE_SITUATIONS
+from ....models.situations import ENGINE_SITUATIONS, RESULT_SITUATIONS
 from ...targets.base import Profile
 from ..part import Axis, Part
 from . import events as ee
@@ -17,7 +17,7 @@ from .checks import (
     check_structure,
     check_values,
 )
-from .situations import Noticer
+from .situations import Noticer, ResultsNoticer
 
 __all__ = ["HOST", "LOCAL_PREFILL", "PLAIN_DECODE", "REQUESTS"]
 
@@ -40,8 +40,10 @@ REQUESTS = Part(
     Axis.REQUESTS,
     "requests",
     holds=lambda features, host: True,
-    events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Evict),
+    events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Results, ee.Evict),
     checks=(check_structure, check_owners, check_values, check_rows, check_locks, check_refusal, check_eviction),
+    situations=RESULT_SITUATIONS,
+    observers=(ResultsNoticer,),
 )
 """What every tape of whole requests has."""
 
