@@ -339,13 +339,12 @@ class NodeAuthor:
         return ee.Finish(number)
 
     def results(self) -> Event:
-        """The results of a batch of all requests that were started; those that have all they wanted are done."""
+        """The results of a batch of all requests that were started."""
         batch = [number for number in self.numbers if self.beliefs.get(number) is _Belief.STARTED]
-        done = tuple(number for number in batch if self.decodes[number] <= 0)
-        finished, aborted = drawn_results(self.choices, [it for it in batch if it not in done], self.ending)
-        for number in (*done, *finished, *aborted):
+        finished, aborted = drawn_results(self.choices, batch, self.ending)
+        for number in (*finished, *aborted):
             del self.beliefs[number]
-        return ee.Results(tuple(batch) or (0,), done + finished, aborted)
+        return ee.Results(tuple(batch) or (0,), finished, aborted)
 
     def abort(self) -> Event:
         number = self.number()

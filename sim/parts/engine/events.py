@@ -269,6 +269,8 @@ class Results(EngineEvent):
         return True
 
     def simpler(self) -> Iterator[Event]:
+        if len(self.requests) == 1:
+            yield from self._alone(*self.requests)
         for number in self.requests if len(self.requests) > 1 else ():
             rest = [tuple(it for it in numbers if it != number) for numbers in self.arguments().values()]
             yield Results(*rest)
@@ -278,6 +280,15 @@ class Results(EngineEvent):
                 yield self.changed(**{field: numbers[:i] + numbers[i + 1 :]})
         if self.aborted:
             yield Results(self.requests, self.finished + self.aborted, ())
+
+    def _alone(self, number: int) -> Iterator[Event]:
+        """The result of one request, outside any group."""
+        if number in self.finished:
+            yield Finish(number)
+        elif number in self.aborted:
+            yield Abort(number)
+        else:
+            yield Checkpoint(number)
 
 
 @dataclass(frozen=True)

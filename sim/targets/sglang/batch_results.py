@@ -35,7 +35,9 @@ class BatchResults:
     @classmethod
     def of(cls, managers: Path) -> BatchResults:
         """Read the scheduler's modules in this folder."""
-        source = next((path.read_text(encoding="utf-8") for name in _MODULES if (path := managers / name).is_file()), "")
+        source = next(
+            (path.read_text(encoding="utf-8") for name in _MODULES if (path := managers / name).is_file()), ""
+        )
         grouped = (kind for kind in RESULTS if "free_group_begin()" in _method(source, f"process_batch_result_{kind}"))
         aborts = _method(source, "_handle_sampling_mask_abort")
         return cls(frozenset(grouped), "release_kv_cache(" in aborts)
