@@ -20,8 +20,8 @@ keep-last-free-only
     - self._group[0].extend(full_pages)
     + self._group[0][:] = full_pages
 keep-view-of-row
-    a group holds back a view of a request's row, which names the tree's slots once the request is inserted (the releases
-    up to 0.5.17 keep views; ``_copy_for_free_group`` came with the group of a prefill's results)
+    a group holds back a view of a request's row, which names the tree's slots once the request is inserted (releases up
+    to 0.5.17 keep views; ``_copy_for_free_group`` came with 0.5.18, as did the group of a prefill's results)
     @@ insertion Insertion._overlap
     - self.allocator.free(own.tolist())
     + if self.allocator._group is None:
