@@ -36,6 +36,15 @@ def _reachable(situation: str, profile: Profile) -> bool:
     return profile.host or situation not in _HOSTED
 
 
+_OF_A_TREE = frozenset({"recovered_in_group", "evicted_in_group"})
+"""Situations of a batch's results that take a prefix tree."""
+
+
+def _in_results(situation: str, profile: Profile) -> bool:
+    has_tree = profile.decode_tree or "disagg" not in profile.features
+    return has_tree or situation not in _OF_A_TREE
+
+
 REQUESTS = Part(
     Axis.REQUESTS,
     "requests",
@@ -43,6 +52,7 @@ REQUESTS = Part(
     events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Results, ee.Evict),
     checks=(check_structure, check_owners, check_values, check_rows, check_locks, check_refusal, check_eviction),
     situations=RESULT_SITUATIONS,
+    reachable=_in_results,
     observers=(ResultsNoticer,),
 )
 """What every tape of whole requests has."""
