@@ -15,7 +15,7 @@ GROUPED: dict[str, tuple[list[str], bool]] = {
     **dict.fromkeys(("0.5.18", "0.5.19"), (["decode", "prebuilt", "prefill"], False)),
     **dict.fromkeys(("0.5.20", "0.5.21", "0.5.22", "0.5.23"), (["decode", "prebuilt", "prefill"], True)),
 }
-"""Version -> the batches whose results are processed inside a free group, and whether an abort inserts nothing there."""
+"""Version -> the batches whose results are processed in a free group, and whether an abort there inserts nothing."""
 
 FIRST = ("0.5.12", "0.5.17", "0.5.18", "0.5.20", "0.5.23")
 

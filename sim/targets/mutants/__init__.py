@@ -9,7 +9,7 @@ from .decode_node import BUDGETS, COMBINED, COPIES, SLOTS
 from .host import BACKUPS, EVICTIONS, LOAD_BACKS
 from .requests import INSERTIONS, REQUESTS, TREES
 from .results import RESULTS
-from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_SPECS, SGLANG_TREES
+from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_RESULTS, SGLANG_SPECS, SGLANG_TREES
 from .sglang_node import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
 from .speculative import ACCEPTED, DRAFTS, GRAPHS, RESERVES, SPEC_GRAPHS
 from .transform import Mutant
@@ -32,7 +32,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
-        *SGLANG_SPECS,
+        *(*SGLANG_SPECS, *SGLANG_RESULTS),
     )
 )
 """Every mutant by its name."""
