@@ -159,6 +159,12 @@ class DecodeWorld(EngineWorld):
         """Whether a request may be done now."""
         return self.stage(number) in STARTED
 
+    def result_of(self, number: int) -> str | None:
+        """Among the results of which kind of batch a request may be now: of one that was just started ("prebuilt"), or
+        of a decode step ("decode"); None if of neither."""
+        stage = self.stage(number)
+        return {Stage.PREBUILT: "prebuilt", Stage.RUNNING: "decode"}.get(stage) if stage is not None else None
+
     def may_abort(self, number: int) -> bool:
         """Whether a scheduler may abort a request now: at any stage."""
         return number in self.requests

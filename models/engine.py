@@ -101,6 +101,21 @@ class EngineWorld(Witness):
         request = self.requests.get(number)
         return request is not None and request.phase is Phase.RUNNING
 
+    def result_of(self, number: int) -> str | None:
+        """Among the results of which kind of batch a request may be now: of one that computed the end of its prompt
+        ("prefill"), or of a decode step ("decode"); None if of neither."""
+        request = self.requests.get(number)
+        if request is None:
+            return None
+        if request.unsaved:
+            return "prefill" if request.computed == request.prompt else None
+        return "decode" if request.phase is Phase.RUNNING else None
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a batch may compute prompts and decode (``--enable-mixed-chunk``)."""
+        return True
+
     def may_abort(self, number: int) -> bool:
         """Whether a scheduler may abort a request now."""
         request = self.requests.get(number)

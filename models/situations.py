@@ -9,6 +9,7 @@ __all__ = [
     "DISAGG_SITUATIONS",
     "ENGINE_SITUATIONS",
     "GRAPH_SITUATIONS",
+    "RESULT_SITUATIONS",
     "SCHEDULER_SITUATIONS",
     "SITUATIONS",
     "SPEC_NODE_SITUATIONS",
@@ -77,6 +78,15 @@ ENGINE_SITUATIONS: dict[str, str] = {
     "flushed": "the tree was reset",
 }
 """The same for the engine level."""
+
+RESULT_SITUATIONS: dict[str, str] = {
+    "results_in_group": "two requests or more finished inside one free group, as results of a batch",
+    "aborted_in_group": "a request was aborted inside the free group of a batch's results",
+    "went_on_in_group": "a request of a batch went on after the free group of the batch's results",
+    "recovered_in_group": "a tombstone got SWA slots again inside the free group of a batch's results",
+    "evicted_in_group": "a node lost its slots on the device inside the free group of a batch's results",
+}
+"""The same for the results of whole batches, whatever decodes."""
 
 GRAPH_SITUATIONS: dict[str, str] = {
     "captured_late": "a graph was captured while requests were running",

@@ -204,6 +204,11 @@ class SpecWorld(EngineWorld):
         request = self.speculating(number)
         return not self.config.spec_ahead or request.steps < 2 or request.committed > request.prepared_at
 
+    @property
+    def mixes(self) -> bool:
+        """A step of a draft is a batch of its own."""
+        return False
+
     def may_abort(self, number: int) -> bool:
         """Whether a scheduler may abort a request now, or retract it: before its next step is prepared."""
         return super().may_abort(number) and self.may_leave(number)

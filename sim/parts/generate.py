@@ -88,7 +88,7 @@ class _SpecNodeAuthor(Speculating, NodeAuthor):
         if self.under_way and self.choices.chance(self.pace):
             return self.under_way.popleft()
         event = super().event()
-        if isinstance(event, ee.Finish | ee.Abort | de.Retract):
+        if isinstance(event, ee.Finish | ee.Abort | ee.Results | de.Retract):
             return self.leave(event)
         if not isinstance(event, ee.Decode):
             return event

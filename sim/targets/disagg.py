@@ -37,7 +37,7 @@ __all__ = [
 
 NODE_CALLS: tuple[str, ...] = (
     "enqueue", "preallocate", "transfer", "start", "retract", "resume", "draft_slots", "decode", "evict_window",
-    "finish", "abort", "evict",
+    "finish", "abort", "evict", "results",
 )  # fmt: skip
 """Kinds of the events that a `DisaggTarget` may execute on a decode node."""
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from .base import CacheTarget, FreeSlots, Rows
 
 __all__ = [
-    "DECODES", "ENGINE_CALLS", "MAX_GRAPH_TOKENS", "PREFILLS", "RUNNERS",
+    "DECODES", "ENGINE_CALLS", "MAX_GRAPH_TOKENS", "PREFILLS", "RESULTS", "RUNNERS",
     "Admission", "Copying", "EngineTarget", "GraphTarget", "HostTierTarget", "Ledgers", "NodeView", "RequestTarget",
     "RequestView", "RunView", "Span", "slots_in_flight",
 ]  # fmt: skip
@@ -31,12 +31,16 @@ PREFILLS = ("piecewise", "breakable")
 MAX_GRAPH_TOKENS = 128
 """Tokens of the largest forward that can be captured."""
 
+RESULTS = ("prefill", "prebuilt", "decode")
+"""Kinds of batches whose results are processed: prompts that were just computed, requests that were just started on a
+decode node, and a decode step."""
+
 Span = tuple[int, int, int]
 """A request and the tokens of it that a forward computes, from and to."""
 
 ENGINE_CALLS: tuple[str, ...] = (
     "arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort", "evict", "transfer_done",
-    "flush",
+    "flush", "results",
 )  # fmt: skip
 """Kinds of the events that an `EngineTarget` may execute."""
 
@@ -178,6 +182,23 @@ class RequestTarget(CacheTarget, Protocol):
 
     def evict(self, full: int, swa: int) -> None:
         """Evict this many tokens of each pool from the tree, as far as they are not locked."""
+
+    def begin_results(self, kind: str) -> bool:
+        """The results of a batch are processed from here on: the slots that requests give up are held back until
+        `end_results`, if the engine opens a free group for batches of this kind.
+
+        Args:
+            kind: one of `RESULTS`.
+
+        Returns:
+            whether a free group is open.
+        """
+
+    def abort_result(self, request: int) -> None:
+        """Drop a request whose result is an abort, as the engine does inside the group."""
+
+    def end_results(self) -> None:
+        """All results of the batch are processed: end the group that `begin_results` opened."""
 
     def raw_tree(self) -> list[NodeView]:
         """All nodes but the root, parents before children."""

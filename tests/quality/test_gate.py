@@ -47,12 +47,16 @@ DRAFTS = "tests/unit/parts/graphs/test_events.py::test_a_draft_that_is_no_longer
 STEPS = "tests/unit/parts/graphs/test_events.py::test_a_runner_does_its_own_kind_of_step_only"
 KERNELS = "tests/release/test_releases.py::test_replaced_kernels_agree_with_the_plain_functions"
 
+GROUPS = "tests/release/test_batch_results.py::test_results_are_processed_inside_the_groups_of_the_release"
+
 LAST = "tests/unit/targets/test_builtin_mutants.py::test_the_last_event_of_the_tape_shows_the_mutant"
 
 NAMED: dict[str, str] = {
     **{f"event {kind}": ALTERED for kind in ("alloc", "clear", "read_kv", "translate", "move")},
     "event alloc_decode": LAST,
     "check sanity": "tests/unit/parts/engine/test_tree_checks.py::test_an_objection_of_the_engine_is_a_divergence",
+    "event results": "tests/unit/parts/engine/test_results.py::test_each_request_is_treated_in_the_order_of_the_batch",
+    "event on releases, engine: results": GROUPS,
     "event flush": "tests/unit/targets/builtin/test_engine.py::test_flushing_empties_everything",
     **{f"event {kind}": STEPS for kind in ("capture", "replay", "replay_chunk")},
     **{f"event {kind}": DRAFTS for kind in ("draft", "verify")},

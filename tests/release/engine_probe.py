@@ -124,6 +124,41 @@ def _life(play: Play) -> dict[str, int]:
     return {"finished": sum(event.startswith(("finish", "flush")) for event in play.events), "from the host": loaded}
 
 
+def results(release: Release) -> dict[str, Any]:
+    """Two prompts, two decode steps, and the end of both requests, each as the results of one batch.
+
+    For each tree the free pages of the full pool: before the last group, in it after the first request and after the
+    second, and after it.
+    """
+    target = load(release)
+    free: dict[str, list[int]] = {}
+    for profile in Scope("engine").of(target.profiles):
+        for policy in profile.policies:
+            play = Play(target, _roomy(4, "", policy))
+            for request in (1, 2):
+                assert play.arrive(request, [request, *range(3, 13)])
+                assert play.prefill(request, 11)
+            grouped = target.begin_results("prefill")
+            target.checkpoint(1)
+            target.checkpoint(2)
+            if grouped:
+                target.end_results()
+            play.unsaved.clear()
+            for _ in range(2):
+                assert play.decode([1, 2], [1, 1])
+            free[policy] = [len(target.raw_free().full)]
+            assert target.begin_results("decode")
+            for leave, request in ((target.finish, 1), (target.abort_result, 2)):
+                leave(request)
+                del play.texts[request], play.computed[request]
+                free[policy].append(len(target.raw_free().full))
+            target.end_results()
+            play.step("evict", 0, 0)
+            free[policy].append(len(target.raw_free().full))
+    rules = target._release.results
+    return {"grouped": sorted(rules.grouped), "drops_aborted": rules.drops_aborted, "free": free}
+
+
 def drift(release: Release) -> dict[str, Any]:
     """Take a method away from requests and build an engine."""
     target = load(release)

@@ -17,7 +17,7 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from ..engine import events as ee
-from ..engine.generate import host_pages
+from ..engine.generate import drawn_results, host_pages
 from ..engine.shapes import draw_context, draw_layers
 from . import events as de
 
@@ -104,7 +104,7 @@ def _short_resume(choices: Choices, config: Config) -> list[Event]:
 _WEIGHTS: dict[str, int] = {
     de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
     de.Resume.kind: 6, ee.EvictWindow.kind: 9, ee.Finish.kind: 4, ee.Abort.kind: 4, ee.Evict.kind: 5,
-    de.DraftSlots.kind: 8,
+    de.DraftSlots.kind: 8, ee.Results.kind: 4,
 }  # fmt: skip
 """How often an event is tried that is not simply the next step of a request."""
 
@@ -165,6 +165,8 @@ class NodeAuthor:
         self.outgrows = 1 if _tail_fits(config) else 30
         self.far = _FAR if is_roomy(config) else ()
         self.leaving = choices.pick((0, 2, 10))
+        self.batched = choices.pick((0, 40, 100))
+        self.ending = choices.pick((30, 60, 100))
         self.brisk = choices.pick((10, 60))
         self.crowded = choices.pick((0, 15, 40))
         self.planned: list[Callable[[], Event]] = []
@@ -197,6 +199,8 @@ class NodeAuthor:
             return self.enqueue(number)
         if belief is _Belief.STARTED:
             if self.decodes[number] <= 0 or self.choices.chance(self.leaving):
+                if self.choices.chance(self.batched):
+                    return self.results()
                 del self.beliefs[number]
                 return ee.Finish(number)
             return self.crowd() if self.choices.chance(self.crowded) else self.decode()
@@ -342,6 +346,14 @@ class NodeAuthor:
         number = self.any(_Belief.STARTED)
         self.beliefs.pop(number, None)
         return ee.Finish(number)
+
+    def results(self) -> Event:
+        """The results of a batch of all requests that were started."""
+        batch = [number for number in self.numbers if self.beliefs.get(number) is _Belief.STARTED]
+        finished, aborted = drawn_results(self.choices, batch, self.ending)
+        for number in (*finished, *aborted):
+            del self.beliefs[number]
+        return ee.Results(tuple(batch) or (0,), finished, aborted)
 
     def abort(self) -> Event:
         number = self.number()

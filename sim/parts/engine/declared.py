@@ -149,6 +149,9 @@ def _expect(event: Event, lengths: dict[int, int]) -> None:
     if isinstance(request, int) and isinstance(tokens, tuple):
         lengths.setdefault(request, len(tokens))
     elif event.kind in ("finish", "abort"):
-        lengths.pop(event.arguments()["request"], None)
+        lengths.pop(values["request"], None)
+    elif event.kind == "results":
+        for number in (*values["finished"], *values["aborted"]):
+            lengths.pop(number, None)
     elif event.kind == "flush":
         lengths.clear()

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....models.requests import Phase
-from ...core.event import Event
+from ...core.event import Event, Role, Roles
+from ...targets.engine import RESULTS
 from .forwards import chunk, decode, judges, run_layers
 from .step import EngineStep
 
 __all__ = [
     "ENGINE_EVENTS", "EngineEvent", "Abort", "Admit", "Arrive", "Checkpoint", "Decode", "Evict", "EvictWindow",
-    "Finish", "Flush", "Prefill", "TransferDone", "fewer", "fewer_requests", "fewer_tokens", "plain_prompt",
+    "Finish", "Flush", "Prefill", "Results", "TransferDone", "fewer", "fewer_requests", "fewer_tokens", "plain_prompt",
     "shorter_prompts",
 ]  # fmt: skip
 
@@ -217,6 +218,80 @@ class Abort(EngineEvent):
 
 
 @dataclass(frozen=True)
+class Results(EngineEvent):
+    """The results of a batch are processed inside one free group, in the order of the batch
+    (``process_batch_result_decode``, ``_prefill`` and ``_prebuilt``): some requests are finished, some aborted, and of
+    those that go on, a prompt that was just computed is checkpointed.
+
+    A chunk in the middle of a prompt is not: its checkpoint comes later, outside the group. A request whose prompt was
+    just computed may finish with its first token, before any checkpoint.
+    """
+
+    kind = "results"
+    requests: tuple[int, ...]
+    finished: tuple[int, ...]
+    aborted: tuple[int, ...]
+
+    def roles(self) -> Roles:
+        return {"requests": Role.REQUESTS, "finished": Role.REQUESTS, "aborted": Role.REQUESTS}
+
+    def play(self, step: EngineStep) -> bool:
+        world, target = step.world, step.target
+        kinds = {number: world.result_of(number) for number in dict.fromkeys(self.requests)}
+        kind = next((kind for kind in RESULTS if kind in kinds.values()), None)
+        if kind is None:
+            return False
+        with_it = {kind, "decode"} if kind == "prefill" and world.mixes else {kind}
+        batch = [number for number, its in kinds.items() if its in with_it]
+        computed = [number for number in batch if kinds[number] == "prefill"]
+        leaving = [number for number in batch if number in computed or world.may_finish(number)]
+        finished = [number for number in leaving if number in self.finished]
+        aborted = [number for number in leaving if number in self.aborted and number not in finished]
+        if not (finished or aborted or computed):
+            return False
+        step.effect = Results(tuple(batch), tuple(finished), tuple(aborted))
+        step.grouped = target.begin_results(kind)
+        for number in batch:
+            if number in finished:
+                target.finish(number)
+            elif number in aborted:
+                target.abort_result(number)
+            elif number in computed:
+                target.checkpoint(number)
+        if step.grouped:
+            target.end_results()
+        for number in computed:
+            world.checkpoint(number)
+        for number in finished:
+            world.leave(number, aborted=False)
+        for number in aborted:
+            world.abort(number)
+        return True
+
+    def simpler(self) -> Iterator[Event]:
+        if len(self.requests) == 1:
+            yield from self._alone(*self.requests)
+        for number in self.requests if len(self.requests) > 1 else ():
+            rest = [tuple(it for it in numbers if it != number) for numbers in self.arguments().values()]
+            yield Results(*rest)
+        for field in ("finished", "aborted"):
+            numbers = self.arguments()[field]
+            for i in range(len(numbers)):
+                yield self.changed(**{field: numbers[:i] + numbers[i + 1 :]})
+        if self.aborted:
+            yield Results(self.requests, self.finished + self.aborted, ())
+
+    def _alone(self, number: int) -> Iterator[Event]:
+        """The result of one request, outside any group."""
+        if number in self.finished:
+            yield Finish(number)
+        elif number in self.aborted:
+            yield Abort(number)
+        else:
+            yield Checkpoint(number)
+
+
+@dataclass(frozen=True)
 class Evict(EngineEvent):
     """The tree evicts this many tokens of each pool, as far as nothing locks them."""
 
@@ -281,6 +356,6 @@ class Flush(EngineEvent):
 
 
 ENGINE_EVENTS: tuple[type[EngineEvent], ...] = (
-    Arrive, Admit, Prefill, Decode, Checkpoint, EvictWindow, Finish, Abort, Evict, TransferDone, Flush,
+    Arrive, Admit, Prefill, Decode, Checkpoint, EvictWindow, Finish, Abort, Evict, TransferDone, Flush, Results,
 )  # fmt: skip
 """Every engine-level event type."""

@@ -18,11 +18,11 @@ from ...targets.base import Profile
 from . import events as ee
 from .shapes import draw_context, draw_layers, draw_page_size, draw_window
 
-__all__ = ["Author", "generate_engine", "host_pages"]
+__all__ = ["Author", "drawn_results", "generate_engine", "host_pages"]
 
 _WEIGHTS: dict[str, int] = {
     ee.Evict.kind: 8, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 3, ee.Abort.kind: 3,
-    ee.Decode.kind: 12, ee.Flush.kind: 1,
+    ee.Decode.kind: 12, ee.Flush.kind: 1, ee.Results.kind: 4,
 }  # fmt: skip
 """How often an event is tried that is not simply the next step of a request."""
 
@@ -82,6 +82,16 @@ def host_pages(choices: Choices, device_pages: int, profile: Profile) -> int:
     return choices.pick((*small, 2 * device_pages))
 
 
+def drawn_results(choices: Choices, batch: Sequence[int], ending: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which requests of a batch are finished and which are aborted, if `ending` percent leave."""
+    finished: list[int] = []
+    aborted: list[int] = []
+    for number in batch:
+        if choices.chance(ending):
+            (finished if choices.chance(80) else aborted).append(number)
+    return tuple(finished), tuple(aborted)
+
+
 @dataclass
 class _Draft:
     """What the author believes of a request."""
@@ -98,7 +108,8 @@ class Author:
     Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
     prompt is in), how often it is given up between two chunks, its load-back perhaps still queued (`hasty`),
     how often a prompt is a known one again (`returning`), how often traffic pauses (`lulls`), and whether
-    prompts come near the context length (`limit`).
+    prompts come near the context length (`limit`). Requests may leave one at a time or with the results of a whole
+    batch (`batched`), of which few or many are done (`ending`).
     """
 
     def __init__(self, choices: Choices, config: Config) -> None:
@@ -120,6 +131,8 @@ class Author:
         self.hasty = choices.pick((0, 0, 5, 25))
         self.returning = choices.pick((0, 30, 70))
         self.lulls = choices.pick((0, 2, 5)) if config.host_full_size else 0
+        self.batched = choices.pick((0, 40, 100))
+        self.ending = choices.pick((30, 60, 100))
         kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.host_full_size or kind not in _OF_HOST)]
         self.kinds = kinds or [ee.Decode.kind]
 
@@ -144,6 +157,8 @@ class Author:
             draft.admitted = True
             return ee.Admit(number)
         if draft.unsaved:
+            if draft.computed >= len(draft.tokens) and self.choices.chance(self.batched):
+                return self.results()
             draft.unsaved = False
             return ee.Checkpoint(number)
         if draft.computed < len(draft.tokens):
@@ -155,6 +170,8 @@ class Author:
             draft.unsaved = True
             return ee.Prefill(number, count)
         if self.choices.chance(self.leaving):
+            if self.choices.chance(self.batched):
+                return self.results()
             del self.drafts[number]
             return ee.Finish(number) if self.choices.chance(80) else ee.Abort(number)
         return ee.Decode((number,), self.token())
@@ -218,6 +235,18 @@ class Author:
 
     def abort(self) -> Event:
         return ee.Abort(self.gone())
+
+    def results(self) -> Event:
+        """The results of a batch of all requests whose prompts are in."""
+        batch = [number for number, it in sorted(self.drafts.items()) if it.computed >= len(it.tokens)]
+        if self.choices.chance(30):
+            batch.reverse()
+        finished, aborted = drawn_results(self.choices, batch, self.ending)
+        for number in batch:
+            self.drafts[number].unsaved = False
+        for number in (*finished, *aborted):
+            del self.drafts[number]
+        return ee.Results(tuple(batch) or (0,), finished, aborted)
 
     def gone(self) -> int:
         """A request that leaves. Its tokens, those decoded included, may come back as the start of a prompt."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....models.situations import ENGINE_SITUATIONS
+from ....models.situations import ENGINE_SITUATIONS, RESULT_SITUATIONS
 from ...targets.base import Profile
 from ..part import Axis, Part
 from . import events as ee
@@ -18,7 +18,7 @@ from .checks import (
     check_structure,
     check_values,
 )
-from .situations import Noticer
+from .situations import Noticer, ResultsNoticer
 from .tree_checks import check_ledgers, check_sanity
 
 __all__ = ["HOST", "LOCAL_PREFILL", "PLAIN_DECODE", "REQUESTS"]
@@ -38,15 +38,27 @@ def _reachable(situation: str, profile: Profile) -> bool:
     return profile.host or situation not in _HOSTED
 
 
+_OF_A_TREE = frozenset({"recovered_in_group", "evicted_in_group"})
+"""Situations of a batch's results that take a prefix tree."""
+
+
+def _in_results(situation: str, profile: Profile) -> bool:
+    has_tree = profile.decode_tree or "disagg" not in profile.features
+    return has_tree or situation not in _OF_A_TREE
+
+
 REQUESTS = Part(
     Axis.REQUESTS,
     "requests",
     holds=lambda features, host: True,
-    events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Evict),
+    events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Results, ee.Evict),
     checks=(
         *(check_overflow, check_structure, check_owners, check_values, check_rows, check_locks, check_ledgers),
         *(check_refusal, check_eviction, check_sanity),
     ),
+    situations=RESULT_SITUATIONS,
+    reachable=_in_results,
+    observers=(ResultsNoticer,),
 )
 """What every tape of whole requests has."""
 

@@ -10,12 +10,12 @@ from ..part import Observer
 from . import events as ee
 from .step import EngineStep
 
-__all__ = ["Noticer"]
+__all__ = ["Noticer", "ResultsNoticer"]
 
 _LOADS = ("admit", "preallocate", "prefill_round")
 """Kinds of events that load rows back from the host."""
 
-_INSERTS = ("checkpoint", "finish", "prefill_round", "decode_round")
+_INSERTS = ("checkpoint", "finish", "results", "prefill_round", "decode_round")
 
 
 class Noticer(Observer):
@@ -132,6 +132,39 @@ class Noticer(Observer):
                 shared[loc] = shared.get(loc, 0) + 1
         if any(count > 1 for count in shared.values()):
             self._world.saw("shared_while_running")
+
+
+class ResultsNoticer(Observer):
+    """Counts what happens inside the free groups of batches' results, on any kind of node."""
+
+    def __init__(self, world: EngineWorld) -> None:
+        self._world = world
+        self._nodes: dict[int, NodeView] = {}
+
+    def look(self, step: EngineStep) -> None:
+        """Count the situations that this event brought about."""
+        now = {node.node: node for node in step.tree}
+        event = step.effect
+        if isinstance(event, ee.Results) and step.grouped:
+            self._results(event)
+            self._changed(now)
+        self._nodes = now
+
+    def _results(self, event: ee.Results) -> None:
+        if len(event.finished) > 1:
+            self._world.saw("results_in_group")
+        if event.aborted:
+            self._world.saw("aborted_in_group")
+        if any(number in self._world.requests for number in event.requests):
+            self._world.saw("went_on_in_group")
+
+    def _changed(self, now: dict[int, NodeView]) -> None:
+        for number, before in self._nodes.items():
+            node = now.get(number)
+            if before.full and (node is None or not node.full):
+                self._world.saw("evicted_in_group")
+            if before.full and not before.swa and node is not None and node.full and node.swa:
+                self._world.saw("recovered_in_group")
 
 
 def _moved(left: tuple[int, ...] | None, back: tuple[int, ...] | None) -> bool:

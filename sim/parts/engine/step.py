@@ -36,6 +36,7 @@ class EngineStep:
         reads: what attention read back: request, start, layer and rows.
         admission: what the event's admission came to, if it was one.
         refused: pages of each pool that a refused allocation needed; None if nothing was refused.
+        grouped: whether the event's calls were made inside a free group.
         effect: the event as it took effect; None if it did not apply.
         owed: full and SWA tokens that an eviction was asked for, or a refused allocation needed, and that were
             not freed; None if nothing was asked for or a transfer was queued when it was.
@@ -53,6 +54,7 @@ class EngineStep:
     admission: Admission | None = None
     owed: tuple[int, int] | None = None
     effect: Event | None = None
+    grouped: bool = False
 
     @cached_property
     def tree(self) -> list[NodeView]:

@@ -136,7 +136,7 @@ class SpecAuthor(Speculating, Author):
         if self.under_way and not self.planned and self.choices.chance(self.pace):
             return self.under_way.popleft()
         event = super().event()
-        if isinstance(event, ee.Finish | ee.Abort) and self.under_way:
+        if isinstance(event, ee.Finish | ee.Abort | ee.Results) and self.under_way:
             return self.leave(event)
         if isinstance(event, ee.Decode) and not any(map(self.runs, event.requests)):
             event = self.step(self.choices.integer(0, self.requests - 1))

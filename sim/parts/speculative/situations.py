@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ....models.speculative import SpecWorld, TokenLen
 from ...targets.engine import RequestView
 from ..engine import events as ee
@@ -24,13 +26,20 @@ class SpecNoticer(Observer):
     def before(self, step: SpecStep) -> None:
         """An event is about to be played: what it does to a request that leaves."""
         event = step.event
-        if not isinstance(event, ee.Finish | ee.Abort):
+        if isinstance(event, ee.Finish):
+            self._leaves(event.request, "finish", self._world.may_finish)
+        elif isinstance(event, ee.Abort):
+            self._leaves(event.request, "abort", self._world.may_leave)
+        elif isinstance(event, ee.Results):
+            for how, numbers in (("finish", event.finished), ("abort", event.aborted)):
+                for number in numbers:
+                    self._leaves(number, how, self._world.may_finish)
+
+    def _leaves(self, number: int, how: str, may: Callable[[int], bool]) -> None:
+        """A request leaves, if it may."""
+        if not self._world.decodes(number) or not may(number):
             return
-        leaves = self._world.may_finish if isinstance(event, ee.Finish) else self._world.may_leave
-        if not self._world.decodes(event.request) or not leaves(event.request):
-            return
-        spec = self._world.speculating(event.request)
-        how = event.kind
+        spec = self._world.speculating(number)
         if self._world.config.pages(spec.committed) < self._world.config.pages(spec.allocated):
             self._world.saw(f"surplus_at_{how}")
         if spec.uncommitted:

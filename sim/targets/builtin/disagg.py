@@ -19,7 +19,7 @@ __all__ = ["DISAGG", "DisaggEngine"]
 
 _EVENTS = (
     *("enqueue", "preallocate", "transfer", "start", "decode", "evict_window", "retract", "resume"),
-    *("finish", "abort", "evict"),
+    *("finish", "abort", "evict", "results"),
 )
 
 DISAGG = Profile(

@@ -112,6 +112,19 @@ class BuiltinEngine(EngineState):
         """See `EngineTarget.abort`."""
         self._release(request)
 
+    def begin_results(self, kind: str) -> bool:
+        """See `RequestTarget.begin_results`. One group for the results of a batch, whatever it computed."""
+        self._allocator.free_group_begin()
+        return True
+
+    def abort_result(self, request: int) -> None:
+        """See `RequestTarget.abort_result`. Nothing of it is inserted."""
+        self.abort(request)
+
+    def end_results(self) -> None:
+        """See `RequestTarget.end_results`."""
+        self._allocator.free_group_end()
+
     def evict(self, full: int, swa: int) -> None:
         """See `EngineTarget.evict`."""
         self._evictor.evict(full, swa)

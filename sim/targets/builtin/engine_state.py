@@ -30,7 +30,7 @@ __all__ = ["ENGINE", "EngineState"]
 
 _EVENTS = (
     *("arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort"),
-    *("evict", "transfer_done", "flush"),
+    *("evict", "transfer_done", "flush", "results"),
 )
 
 _GRAPH_EVENTS = ("capture", "replay", "replay_chunk", "draft", "verify")

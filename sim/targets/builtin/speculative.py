@@ -24,7 +24,7 @@ __all__ = ["SPEC", "Progress", "SpecEngine"]
 
 _EVENTS = (
     *("arrive", "admit", "prefill", "checkpoint", "evict_window", "finish", "abort", "evict", "flush"),
-    *("transfer_done", "prepare_decode", "draft_tree", "target_verify", "commit"),
+    *("transfer_done", "results", "prepare_decode", "draft_tree", "target_verify", "commit"),
 )
 
 SPEC = Profile(

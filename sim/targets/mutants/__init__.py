@@ -8,8 +8,9 @@ from .allocator import ALLOCATION, CONTENTS, FORGOTTEN, KEYS, RELEASE
 from .decode_node import BUDGETS, COMBINED, COPIES, SLOTS
 from .host import BACKUPS, EVICTIONS, LOAD_BACKS
 from .requests import INSERTIONS, REQUESTS, TREES
+from .results import RESULTS
 from .scheduler import SCHEDULES
-from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_SPECS, SGLANG_TREES
+from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_RESULTS, SGLANG_SPECS, SGLANG_TREES
 from .sglang_node import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
 from .speculative import ACCEPTED, DRAFTS, GRAPHS, RESERVES, SPEC_GRAPHS
 from .transform import Mutant
@@ -28,12 +29,12 @@ def _by_name(mutants: Iterable[Mutant]) -> dict[str, Mutant]:
 MUTANTS: dict[str, Mutant] = _by_name(
     (
         *(*FORGOTTEN, *KEYS, *ALLOCATION, *RELEASE, *CONTENTS, *ENGINE),
-        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS),
+        *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS, *RESULTS),
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
         *SCHEDULES,
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
-        *SGLANG_SPECS,
+        *(*SGLANG_SPECS, *SGLANG_RESULTS),
     )
 )
 """Every mutant by its name."""

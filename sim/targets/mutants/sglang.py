@@ -11,7 +11,7 @@ from dataclasses import replace
 from .patches import mutants
 from .transform import Mutant
 
-__all__ = ["ENGINE", "SGLANG_HOSTS", "SGLANG_SPECS", "SGLANG_TREES"]
+__all__ = ["ENGINE", "SGLANG_HOSTS", "SGLANG_RESULTS", "SGLANG_SPECS", "SGLANG_TREES"]
 
 _CACHE = "sglang.srt.mem_cache"
 _MODULES: dict[str, tuple[str, ...]] = {
@@ -58,6 +58,22 @@ move-in-full-pool-only [move] releases=>=0.5.12
     accepted tokens move in full layers and stay where they were in SWA layers
     @@ pool SWAKVPool.move_kv_cache
     - self.swa_kv_pool.move_kv_cache(tgt_loc_swa, src_loc_swa)
+""",
+    _MODULES,
+)
+
+SGLANG_RESULTS = mutants(
+    replace(_TREE, name="sglang-results-", events=("results",)),
+    """
+full-group-stays-open releases=>=0.5.20
+    the end of a group forgets the group of the full pool's allocator
+    @@ allocator SWATokenToKVPoolAllocator.free_group_end
+    - self.full_attn_allocator.free_group_end()
+swa-pages-lost releases=>=0.5.20
+    the end of a group forgets the SWA pages of the rows that were freed in it
+    @@ allocator SWATokenToKVPoolAllocator.free_group_end
+    - self.swa_attn_allocator.free_page_ids(torch.cat(swa_page_ids_group))
+    + pass
 """,
     _MODULES,
 )

@@ -113,6 +113,7 @@ def engine_profile(root: Path) -> Profile | None:
     if not tree.is_file():
         return None
     policies, missing = _cores(root)
+    unreachable = {"evicted_in_group": "nothing that a batch's results call makes room on the device"}
     host = "def init_hicache(" in tree.read_text(encoding="utf-8")
     if not host:
         missing["transfer_done"] = "this release's unified tree has no host tier (it came with 0.5.12)"
@@ -125,6 +126,7 @@ def engine_profile(root: Path) -> Profile | None:
         dtypes=("float32",),
         events=kinds.difference(missing),
         missing=missing,
+        unreachable=unreachable,
         restores_mapping=False,
         host=host,
         small_host=host and _takes_small_hosts(root),
@@ -175,7 +177,10 @@ def decode_profile(engine: Profile, root: Path) -> Profile | None:
     missing = {} if _restores_anywhere(root) else {"draft_slots": _NO_CALLER}
     if not tree:
         missing["evict"] = "the server refuses a prefix tree here with sliding-window models (up to 0.5.18)"
-    unreachable = {"aborted_prebuilt": "a started batch joins the running one at once (since PR 19568)"}
+    unreachable = {
+        **engine.unreachable,
+        "aborted_prebuilt": "a started batch joins the running one at once (since PR 19568)",
+    }
     if tree:
         unreachable["prefix_fallback"] = "behind a cached prefix too, only the tail gets SWA slots (PR 27770)"
     return replace(
@@ -209,7 +214,7 @@ def spec_node_profile(decode: Profile, spec: Profile, root: Path) -> Profile:
         decode_tree=tree,
         events=(decode.events | {*SPEC_CALLS}) - {"decode", "draft_slots"} - missing.keys(),
         missing=missing,
-        unreachable=decode.unreachable if tree else {"aborted_prebuilt": decode.unreachable["aborted_prebuilt"]},
+        unreachable={name: why for name, why in decode.unreachable.items() if tree or name != "prefix_fallback"},
         host=False,
         spec_versions=tuple(version for version in spec.spec_versions if version != "dflash" or not refused),
         spec_treeless=("dflash",) if ("disagg", "tree", "dflash") in decode.excluded else (),

@@ -167,6 +167,23 @@ class EngineDriver:
         else:
             self._release.unlock(self.tree, entry)
 
+    def begin_results(self, kind: str) -> bool:
+        """See `RequestTarget.begin_results`. The release's scheduler opens the group on its allocator."""
+        grouped = self._release.results.opens(kind, self._config.decode_tree)
+        if grouped:
+            self._tokens.free_group_begin()
+        return grouped
+
+    def abort_result(self, request: int) -> None:
+        """See `RequestTarget.abort_result`."""
+        if self._release.results.drops_aborted:
+            self.abort(request)
+        else:
+            self.finish(request)
+
+    def end_results(self) -> None:
+        self._tokens.free_group_end()
+
     def _inserted(self, entry: Any) -> None:
         self._view.walked([*entry.origin_input_ids, *entry.output_ids])
         if self._host is not None:

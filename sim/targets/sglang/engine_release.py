@@ -12,6 +12,7 @@ import os
 from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 
 from ....models.config import Config
 from ..base import TargetError
+from .batch_results import BatchResults
 from .settings import SETTINGS
 from .tree import in_rust
 
@@ -151,6 +153,7 @@ class EngineRelease:
         unified: ``unified_radix_cache``.
         allocation: the module that has ``alloc_for_extend`` and ``alloc_for_decode``.
         common: ``mem_cache.common``.
+        results: how its scheduler processes the results of a batch.
     """
 
     def __init__(self) -> None:
@@ -165,6 +168,7 @@ class EngineRelease:
         self._memory_pool: Any = importlib.import_module(f"{_CACHE}.memory_pool")
         schedule: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
         self._request_class = schedule.Req
+        self.results = BatchResults.of(Path(*importlib.import_module("sglang.srt.managers").__path__))
         self.batch_class = batch_class(schedule.ScheduleBatch)
         self._every_nth = not hasattr(schedule.envs, "SGLANG_SWA_EVICTION_INTERVAL")
         self._token_ids: Any = list

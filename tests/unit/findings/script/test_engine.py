@@ -87,7 +87,7 @@ EVERY_EVENT = (
     *computed(0, 1, 1, 2),
     *(ee.Decode((0,), 1), ee.EvictWindow(0), ee.Finish(0), ee.Evict(1, 1), ee.TransferDone(1)),
     *computed(1, 1, 1),
-    *(ee.Abort(1), ee.TransferDone(9), ee.Flush()),
+    *(ee.Abort(1), *computed(2, 1, 1), ee.Results((2,), (2,), ()), ee.TransferDone(9), ee.Flush()),
 )
 
 Run = Callable[[str], tuple[int, str, str]]

@@ -32,7 +32,7 @@ RARE = {"loaded_between"}
 def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few dozen tapes."""
     counted: Counter[str] = Counter()
-    for index in range(60):
+    for index in range(70):
         counted.update(drive_engine(generate_spec(seeded(3, index), PROFILE), BuiltinEngine()).seen)
     assert set(SPEC_SITUATIONS) - RARE <= set(counted)
     assert set(counted) <= set(possible([PROFILE]))
