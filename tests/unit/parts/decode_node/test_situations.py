@@ -24,6 +24,7 @@ RARE = {
     "resume_put_off",
     "aborted_retracted",
     "aborted_prebuilt",
+    "recovered_in_group",
 }
 
 
