@@ -65,7 +65,7 @@ SHIPPED_ENGINE: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
             "PR 29352, recovery takes running slots": ("use-after-free", "owners"),
         },
     ),
-    "sglang==0.5.13": (8, 48, {"PR 26728, load-back drops its source": ("crash", "crash")}),
+    "sglang==0.5.13": (4, 48, {"PR 26728, load-back drops its source": ("crash", "crash")}),
     "sglang==0.5.14": (0, 16, {"PR 29352, recovery takes running slots": ("use-after-free", "owners")}),
     "sglang==0.5.16": (0, 48, {"PR 28614, write-back without room on the host": ("hang", "hang")}),
     "sglang==0.5.18": (

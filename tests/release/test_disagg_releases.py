@@ -70,8 +70,8 @@ def test_a_process_can_go_back_to_an_engine(probe: Probe, version: str) -> None:
 
 SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
     "sglang==0.5.12": (
-        1,
-        256,
+        0,
+        80,
         {
             "PR 25805, tail over recycled pages": ("alias", "owners"),
             "PR 28085, evicted length of a tail": ("wrong-mapping", "evicted"),

@@ -12,7 +12,7 @@ from staleloc.sim.targets.mutants import MUTANTS
 
 NEWEST = "sglang==0.5.23"
 
-TAPES = 64
+TAPES = 128
 
 NAMES = [
     name

@@ -45,7 +45,7 @@ def test_random_play_finds_what_recovery_took_from_a_running_request(probe: Prob
 def fuzzed(target: str) -> list[Divergence]:
     """What 60 random tapes for the legacy tree alone show."""
     with Player(target) as player:
-        (profile,) = (profile for profile in player.profiles if profile.policies == ("swa-radix",))
+        (profile,) = (it for it in player.profiles if (it.policies, it.features) == (("swa-radix",), ()))
         tapes = (generate_tape(seeded(0, index), [profile]) for index in range(60))
         verdicts = [player.play(replace(it, events=repair(it.config, it.events, profile))) for it in tapes]
     return [verdict for verdict in verdicts if verdict is not None]
