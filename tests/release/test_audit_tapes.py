@@ -22,7 +22,7 @@ MISSED = [
         "host-shortage-while-a-split-node-is-copied",
         "SWAComponent.redistribute_on_node_split: parent_swa_data.host_lock_ref == 0 for "
         "new_parent.component_data[self.component_type].value is None and parent_swa_data.host_lock_ref == 0",
-        "race",
+        "leak",
     ),
     (
         "host-shortage-while-a-split-node-is-copied",
@@ -30,13 +30,13 @@ MISSED = [
         "child_swa_data.host_lock_ref == 0 and (not host_lru.in_list(child)) for "
         "child.component_data[self.component_type].value is None and child_swa_data.host_lock_ref == 0 "
         "and (not host_lru.in_list(child))",
-        "race",
+        "leak",
     ),
     (
         "host-asked-of-nodes-without-a-copy",
         "SWAComponent.evict_component: target is EvictLayer.DEVICE and cd.value is None for "
         "target is EvictLayer.DEVICE and cd.value is None and (cd.host_value is not None)",
-        "crash",
+        "leak",
     ),
     (
         "inner-node-that-the-host-has-no-room-for",

@@ -69,8 +69,8 @@ SHIPPED_ENGINE: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
     "sglang==0.5.14": (0, 16, {"PR 29352, recovery takes running slots": ("use-after-free", "owners")}),
     "sglang==0.5.16": (0, 48, {"PR 28614, write-back without room on the host": ("hang", "hang")}),
     "sglang==0.5.18": (
-        0,
-        112,
+        9,
+        64,
         {
             "PR 36848, ack takes another lock": ("use-after-free", "locks"),
             "PR 35931, second load-back": ("crash", "crash"),

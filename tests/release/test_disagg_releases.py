@@ -85,7 +85,6 @@ SHIPPED: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
             "PR 40309, resume evicts no SWA": ("over-admission", "over-admission"),
         },
     ),
-    "sglang==0.5.22": (1, 184, {"unsent branch of an aborted request": ("crash", "crash")}),
     "sglang==0.5.23": (0, 64, {"unsent page before the window": ("wrong-content", "rows")}),
 }
 """Release -> seed, tapes, and incident -> class and check it shows as."""
