@@ -37,7 +37,7 @@ class Recorder:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.target, name)
-        if name.startswith("raw_") or name == "cache_hits":
+        if not callable(method) or name.startswith("raw_") or name == "cache_hits":
             return method
 
         def call(*args: object) -> object:
