@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = ["END_TOKEN", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
 
 LEVELS = ("allocator", "engine")
 
-FEATURES = ("disagg", "spec", "graphs", "scheduler")
+FEATURES = ("disagg", "spec", "graphs", "scheduler", "overlap")
 """Features of the engine level: disaggregated decode, speculative decode, captured graphs, a scheduler that admits by
-its own budgets."""
+its own budgets, two of its batches in flight."""
 
 FULL = "full"
 SWA = "swa"
@@ -26,6 +26,9 @@ MAX_HOST_SIZE = 4 * MAX_SIZE
 MAX_LAYERS = 128
 MAX_SPEC = 16
 MAX_CONTEXT = 4096
+
+END_TOKEN = 0
+"""The token that ends a request when it is sampled, where a tape says what is sampled."""
 
 TOKENS_WITHOUT_LIMIT = 96
 """Tokens of a request at most in a tape whose config has no context length."""
@@ -181,6 +184,8 @@ class Config:
 
     def _check_scheduler(self) -> None:
         if "scheduler" not in self.features:
+            if "overlap" in self.features:
+                raise ConfigError("overlap takes a scheduler; add the feature scheduler")
             self._check_unused("a scheduler", "chunk", "max_prefill", "prefix_cache", "new_token_ratio")
             return
         if not 0 <= self.chunk <= MAX_SIZE or self.chunk % self.page_size:

@@ -26,6 +26,7 @@ from .engine.declared import DeclaredStep
 from .engine.events import ENGINE_EVENTS
 from .graphs.events import GRAPH_EVENTS
 from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
+from .overlap.events import OVERLAP_EVENTS
 from .scheduler.events import SCHEDULER_EVENTS
 from .speculative.events import SPEC_EVENTS
 
@@ -38,6 +39,7 @@ ALPHABET: tuple[type[Event], ...] = (
     *GRAPH_EVENTS,
     *SPEC_EVENTS,
     *SCHEDULER_EVENTS,
+    *OVERLAP_EVENTS,
 )
 """Event types, in the order in which the documentation lists them."""
 

@@ -19,6 +19,7 @@ from .engine.declared import with_declared
 from .engine.generate import generate_engine
 from .engine.shapes import draw_draft
 from .graphs.generate import Capturing, GraphAuthor, SpecGraphAuthor
+from .overlap.generate import generate_overlap
 from .scheduler.generate import generate_scheduler
 from .speculative.generate import Speculating, generate_spec, step_pages
 
@@ -39,6 +40,8 @@ def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:
         return _generate_node(choices, profiles[0])
     if "disagg" in profiles[0].features:
         return generate_disagg(choices, profiles)
+    if "overlap" in profiles[0].features:
+        return generate_overlap(choices, profiles)
     if "scheduler" in profiles[0].features:
         return generate_scheduler(choices, profiles)
     if "spec" in profiles[0].features:

@@ -92,6 +92,8 @@ def _made(config: Config) -> tuple[str, str]:
         return "disagg", "DisaggEngine"
     if "spec" in config.features:
         return ("spec_graphs", "SpecGraphEngine") if "graphs" in config.features else ("speculative", "SpecEngine")
+    if "overlap" in config.features:
+        return "overlap", "OverlapEngine"
     if "scheduler" in config.features:
         return "scheduler", "SchedulerEngine"
     return ("graph_engine", "GraphEngine") if "graphs" in config.features else ("engine", "BuiltinEngine")

@@ -5,7 +5,8 @@ modules import each other relatively, so that a mutated copy can live beside the
 """
 
 from .disagg import DisaggEngine
-from .scheduler import SCHEDULER, SchedulerEngine
+from .overlap import OVERLAP, OverlapEngine
+from .scheduler import SCHEDULER
 from .spec_graphs import SPEC_GRAPHS
 from .spec_node import NODES, SpecNodeEngine
 from .speculative import SPEC
@@ -14,7 +15,7 @@ from .target import BuiltinTarget
 __all__ = ["BuiltinEngine", "BuiltinTarget"]
 
 
-class BuiltinEngine(SchedulerEngine, SpecNodeEngine):
+class BuiltinEngine(OverlapEngine, SpecNodeEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
 
-    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES, SCHEDULER)
+    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES, SCHEDULER, OVERLAP)
