@@ -44,7 +44,7 @@ class OverlapDriver(SchedulerDriver):
     def attach_overlap(self, release: OverlapRelease) -> None:
         """Drive the scheduler that was just built by the halves of the overlap loop's turns."""
         self._overlap = release
-        self._processor = release.processor(self.tree)
+        self._processor = release.processor(self.tree, self._inserted)
         self._running, self._last = release.empty(), None
         self._flights: list[_Flight] = []
 
@@ -157,8 +157,6 @@ class OverlapDriver(SchedulerDriver):
         kind = "prefill" if batch.forward_mode.is_extend() else "decode"
         getattr(self._processor, f"process_batch_result_{kind}")(batch, self.overlap.result(flight.tokens))
         ended = [int(entry.rid) for entry in alive if entry.finished()]
-        for entry in alive:
-            self._inserted(entry)
         for number in ended:
             del self.requests[number]
         return tuple(ended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,9 @@ class _NoLogits:
             raise AttributeError(name)
 
 
+_INSERTING = {"release_kv_cache", "checkpoint_kv_cache", "maybe_cache_unfinished_req"}
+"""Functions of ``mem_cache.common`` with which the processing of results inserts requests."""
+
 _LISTENERS = (
     *("metrics_reporter", "metrics_collector", "output_streamer", "logprob_result_processor", "beam_coordinator"),
     *("num_generated_tokens", "forward_ct_decode", "stream_output", "log_decode_stats", "log_prefill_stats"),
@@ -111,18 +115,34 @@ class OverlapRelease:
         parameters = inspect.signature(self._batch_class.filter_batch).parameters
         self._excluded = next(name for name in parameters if name.endswith("_to_exclude"))
         if (managers / "scheduler_components" / "batch_result_processor.py").is_file():
-            owner: Any = importlib.import_module(
-                "sglang.srt.managers.scheduler_components.batch_result_processor"
-            ).SchedulerBatchResultProcessor
+            results: Any = importlib.import_module("sglang.srt.managers.scheduler_components.batch_result_processor")
+            owner = results.SchedulerBatchResultProcessor
         else:
-            owner = importlib.import_module(
-                "sglang.srt.managers.scheduler_output_processor_mixin"
-            ).SchedulerOutputProcessorMixin
+            results = importlib.import_module("sglang.srt.managers.scheduler_output_processor_mixin")
+            owner = results.SchedulerOutputProcessorMixin
         self._processor_class = _processor(owner)
         self._model = _Model()
+        self._inserted: Callable[[Any], None] = lambda entry: None
+        for name in _INSERTING & vars(results).keys():
+            setattr(results, name, self._announced(getattr(results, name)))
 
-    def processor(self, tree: Any) -> Any:
-        """What processes the results of batches over a tree, as the overlap scheduler builds it."""
+    def _announced(self, function: Callable[..., None]) -> Callable[..., None]:
+        """A function that inserts a request, and says so: the view of the tree in Rust follows each insertion."""
+
+        def announced(entry: Any, *rest: object, **options: object) -> None:
+            function(entry, *rest, **options)
+            self._inserted(entry)
+
+        return announced
+
+    def processor(self, tree: Any, inserted: Callable[[Any], None]) -> Any:
+        """What processes the results of batches over a tree, as the overlap scheduler builds it.
+
+        Args:
+            tree: the tree.
+            inserted: is called with each request that was inserted.
+        """
+        self._inserted = inserted
         facts: dict[str, Any] = dict.fromkeys(_LISTENERS, _Listener())
         facts |= {
             "is_generation": True,
