@@ -53,6 +53,8 @@ class _Batch:
 
     def keep(self, rows: Sequence[int]) -> None:
         """All others leave."""
+        if len(rows) == len(self.numbers):
+            return
         self.numbers = [self.numbers[row] for row in rows]
         self.entries = [self.entries[row] for row in rows]
         self.lens = [self.lens[row] for row in rows]
