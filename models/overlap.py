@@ -122,6 +122,11 @@ class OverlapWorld(SchedulerWorld):
         request = self.overlapped(number)
         return request.sampled[request.computed - request.asked]
 
+    def completing(self, number: int) -> bool:
+        """Whether the results in flight are a request's last."""
+        request = self.overlapped(number)
+        return any(number in flight.awaited for flight in self.flights) and request.known + 1 >= request.most
+
     def launch(self, flight: Flight, tokens: Sequence[int]) -> None:
         """A batch is in flight that samples these tokens, one a request."""
         before = self.flights[-1] if self.flights else None
@@ -223,8 +228,7 @@ class OverlapWorld(SchedulerWorld):
 
 def finishing_fault(world: OverlapWorld, left_out: Sequence[int]) -> Fault | None:
     """The fault in what a decode batch leaves out, or None: each request's last result is in flight."""
-    last = world.flights[-1].awaited if world.flights else []
     for number in left_out:
-        if number not in last or world.overlapped(number).known + 1 < world.overlapped(number).most:
+        if not world.completing(number):
             return Fault("starvation", f"request {number} does not decode, and its last result is not in flight")
     return None

@@ -8,7 +8,7 @@ from ...targets.overlap import FlightView
 from ..check import check, listed
 from .step import OverlapStep
 
-__all__ = ["check_results", "check_held"]
+__all__ = ["check_results", "check_held", "check_last_token"]
 
 
 @check("results", order=16)
@@ -31,6 +31,18 @@ def check_held(step: OverlapStep) -> Divergence | None:
         if divergence is not None:
             return divergence
     return None
+
+
+@check("last-token", order=189)
+def check_last_token(step: OverlapStep) -> Divergence | None:
+    """Last token: a request whose last token is in flight is not given up for want of a slot.
+
+    It takes no other slot, and the next result frees all that it has.
+    """
+    if not step.given_up_late:
+        return None
+    what = f"request {step.given_up_late[0]} was given up for want of a slot while its last token was in flight"
+    return step.diverges("over-admission", what, "it wants no other slot: its client gets an error for a whole answer")
 
 
 def _changed(step: OverlapStep, view: FlightView, flight: Flight) -> Divergence | None:

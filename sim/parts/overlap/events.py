@@ -38,7 +38,7 @@ class Launch(EngineEvent):
 
     def play(self, step: OverlapStep) -> bool:
         world = step.world
-        if world.due or not world.requests:
+        if world.due or not (world.requests or world.flights):
             return False
         world.merge()
         world.stash()
@@ -63,7 +63,9 @@ class Launch(EngineEvent):
             world.grant(grant.request, grant.cached, grant.loaded, grant.count)
         for number in done.retracted if done is not None else ():
             world.retract(number)
-        for number in done.failed if done is not None else ():
+        failed = done.failed if done is not None else ()
+        step.given_up_late = tuple(number for number in failed if world.completing(number))
+        for number in failed:
             world.leave(number, aborted=True)
         if launched.finishing:
             world.saw("left_out_finishing")

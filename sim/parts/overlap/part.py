@@ -8,7 +8,7 @@ from ....models.config import Config
 from ....models.overlap import OverlapWorld
 from ....models.situations import OVERLAP_SITUATIONS
 from ..part import Axis, Part
-from .checks import check_held, check_results
+from .checks import check_held, check_last_token, check_results
 from .events import OVERLAP_EVENTS
 from .step import step_of
 
@@ -24,7 +24,7 @@ OVERLAP = Part(
     "two batches in flight",
     holds=lambda features, host: "overlap" in features,
     events=OVERLAP_EVENTS,
-    checks=(check_results, check_held),
+    checks=(check_results, check_held, check_last_token),
     situations=OVERLAP_SITUATIONS,
     world=_world,
     step=step_of,

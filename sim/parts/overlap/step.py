@@ -20,12 +20,14 @@ class OverlapStep(SchedulerStep):
         overlap: the target.
         ended: the requests that the target says ended with the results that were processed; None if none were.
         expected: those that the model says.
+        given_up_late: requests that were given up although the results in flight were their last.
     """
 
     world: OverlapWorld
     overlap: OverlapTarget = field(kw_only=True)
     ended: tuple[int, ...] | None = None
     expected: tuple[int, ...] = ()
+    given_up_late: tuple[int, ...] = ()
 
 
 def step_of(index: int, event: Event, world: OverlapWorld, target: OverlapTarget) -> OverlapStep:

@@ -272,14 +272,16 @@ def overlap_profiles(schedulers: Iterable[Profile], root: Path) -> tuple[Profile
         root: the folder that contains the ``sglang`` package.
     """
     scheduler = (root / "sglang" / "srt" / "managers" / "scheduler.py").read_text(encoding="utf-8")
-    decodes_on = "_reqs_finishing_inflight(" not in scheduler
-    left_out = {"left_out_finishing": "a request decodes until its last result is known (up to 0.5.21)"}
+    if "_reqs_finishing_inflight(" in scheduler:
+        unreachable = {"filled_in_flight": "a decode batch leaves out who gets the last token in flight (from 0.5.22)"}
+    else:
+        unreachable = {"left_out_finishing": "a request decodes until its last result is known (up to 0.5.21)"}
     return tuple(
         replace(
             it,
             features=(*it.features, "overlap"),
             events=frozenset(OVERLAP_CALLS) - it.missing.keys(),
-            unreachable={**it.unreachable, **(left_out if decodes_on else {})},
+            unreachable={**it.unreachable, **unreachable},
         )
         for it in schedulers
     )
