@@ -6,7 +6,7 @@ the results of the batch before. The target decides what the next batch is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from .scheduler import DecodeRound, PrefillRound, SchedulerTarget
@@ -27,7 +27,7 @@ class Launched:
         finishing: running requests that it leaves out because the results in flight are their last.
     """
 
-    prefill: PrefillRound = PrefillRound()
+    prefill: PrefillRound = field(default_factory=PrefillRound)
     decode: DecodeRound | None = None
     finishing: tuple[int, ...] = ()
 

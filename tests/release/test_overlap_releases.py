@@ -38,7 +38,7 @@ def test_requests_live_and_end_in_flight(probe: Probe, version: str) -> None:
     said = probe("overlap_probe.py", f"sglang=={version}", "lives")
     skips = ALL.index(version) >= ALL.index("0.5.22")
     assert (said["found"], said["free"]) == (None, [0, 0])
-    assert REACHED <= set(said["seen"])
+    assert set(said["seen"]) >= REACHED
     assert (said["skips_finishing"], said["filters_always"]) == (skips, version == "0.5.23")
     assert ("left_out_finishing" in said["seen"], "filled_in_flight" in said["seen"]) == (skips, not skips)
 

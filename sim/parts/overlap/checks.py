@@ -56,5 +56,7 @@ def _changed(step: OverlapStep, view: FlightView, flight: Flight) -> Divergence 
     locs = [loc for part in flight.locs for loc in part]
     if list(view.locs) != locs:
         what = f"a batch in flight writes to full locs {listed(view.locs)}, expected {listed(locs)}"
-        return step.diverges("use-after-free", what, "the locs that it holds are not those that its requests were given")
+        return step.diverges(
+            "use-after-free", what, "the locs that it holds are not those that its requests were given"
+        )
     return None

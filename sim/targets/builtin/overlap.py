@@ -107,7 +107,7 @@ class OverlapEngine(SchedulerEngine):
         self._flights.append(_Flight(replace(self._last), tokens))
 
     def process(self) -> tuple[int, ...]:
-        """See `OverlapTarget.process`. The slot that the next batch has for a request that ends holds its last token."""
+        """See `OverlapTarget.process`. What the next batch computes for a request that ends is its last token's KV."""
         flight = self._flights.pop(0)
         batch = flight.batch
         ended = []
@@ -143,9 +143,7 @@ class OverlapEngine(SchedulerEngine):
 
     def raw_flights(self) -> list[FlightView]:
         """See `OverlapTarget.raw_flights`."""
-        return [
-            FlightView(tuple(it.batch.numbers), tuple(it.batch.locs), tuple(it.batch.lens)) for it in self._flights
-        ]
+        return [FlightView(tuple(it.batch.numbers), tuple(it.batch.locs), tuple(it.batch.lens)) for it in self._flights]
 
     # Inside
 
@@ -173,7 +171,9 @@ class OverlapEngine(SchedulerEngine):
         numbers = [grant.request for grant in grants]
         entries = [self._requests[number] for number in numbers]
         locs = [
-            loc for grant, it in zip(grants, entries, strict=True) for loc in it.locs(it.length - grant.count, it.length)
+            loc
+            for grant, it in zip(grants, entries, strict=True)
+            for loc in it.locs(it.length - grant.count, it.length)
         ]
         return _Batch(True, numbers, entries, [it.length for it in entries], locs, self._queues.chunked)
 
@@ -189,10 +189,10 @@ class OverlapEngine(SchedulerEngine):
             batch.keep(range(len(batch.numbers) - 1))
             retracted.append(number)
         if batch.numbers:
-            self._grow(batch)
+            self._extend_rows(batch)
         return DecodeRound(tuple(batch.numbers), tuple(retracted))
 
-    def _grow(self, batch: _Batch) -> None:
+    def _extend_rows(self, batch: _Batch) -> None:
         """Slots for the tokens that the batch before samples."""
         lens = [length + 1 for length in batch.lens]
         self._make_room(batch.lens, lens)

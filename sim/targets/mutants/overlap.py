@@ -44,13 +44,13 @@ chunk-answers
     + not self._stays(number, entry)
 lengths-in-place
     the next step counts its lengths up in the list that the batch in flight holds
-    @@ overlap OverlapEngine._grow
+    @@ overlap OverlapEngine._extend_rows
     - batch.prefill, batch.lens, batch.locs = False, lens, locs
     + batch.prefill, batch.locs = False, locs
     + batch.lens[:] = lens
 locs-in-place
     the locs of the next step are written over those that the batch in flight holds
-    @@ overlap OverlapEngine._grow
+    @@ overlap OverlapEngine._extend_rows
     - batch.prefill, batch.lens, batch.locs = False, lens, locs
     + batch.prefill, batch.lens = False, lens
     + batch.locs[:] = locs

@@ -1,4 +1,4 @@
-"""A release's overlap scheduler behind integers: its own batches, and its own processing of results. See `OverlapTarget`.
+"""A release's overlap scheduler behind integers: its own batches, its own processing of results.
 
 The loop itself does not run. A turn of it is put together here: ``get_next_batch_to_run``, the forward, then
 ``process_batch_result`` of the batch before. Batches are formed, merged, filtered and retracted by the release's own
@@ -37,7 +37,7 @@ class _Flight:
 
 
 class OverlapDriver(SchedulerDriver):
-    """A scheduler, or where the config says so one with two batches in flight."""
+    """A scheduler, or where the config says so one with two batches in flight. See `OverlapTarget`."""
 
     _overlap: OverlapRelease | None = None
 
@@ -45,7 +45,8 @@ class OverlapDriver(SchedulerDriver):
         """Drive the scheduler that was just built by the halves of the overlap loop's turns."""
         self._overlap = release
         self._processor = release.processor(self.tree, self._inserted)
-        self._running, self._last = release.empty(), None
+        self._running: Any = release.empty()
+        self._last: Any = None
         self._flights: list[_Flight] = []
 
     def without_overlap(self) -> None:
@@ -153,7 +154,7 @@ class OverlapDriver(SchedulerDriver):
         """See `OverlapTarget.process`."""
         flight = self._flights.pop(0)
         batch = flight.results
-        alive = [entry for entry in batch.reqs if self.requests.get(int(entry.rid)) is entry]
+        alive: list[Any] = [entry for entry in batch.reqs if self.requests.get(int(entry.rid)) is entry]
         kind = "prefill" if batch.forward_mode.is_extend() else "decode"
         getattr(self._processor, f"process_batch_result_{kind}")(batch, self.overlap.result(flight.tokens))
         ended = [int(entry.rid) for entry in alive if entry.finished()]

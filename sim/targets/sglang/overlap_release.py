@@ -111,7 +111,9 @@ class OverlapRelease:
         managers = Path(inspect.getfile(module)).parent
         source = (managers / "scheduler.py").read_text(encoding="utf-8")
         self.skips_finishing = "_reqs_finishing_inflight(" in source
-        self.filters_always = re.search(r"running_batch\.filter_batch\(\)\n +if running_batch\.batch_size\(\) <", source) is not None
+        self.filters_always = (
+            re.search(r"running_batch\.filter_batch\(\)\n +if running_batch\.batch_size\(\) <", source) is not None
+        )
         parameters = inspect.signature(self._batch_class.filter_batch).parameters
         self._excluded = next(name for name in parameters if name.endswith("_to_exclude"))
         if (managers / "scheduler_components" / "batch_result_processor.py").is_file():

@@ -17,8 +17,8 @@ from .allocator import AllocatorDriver
 from .engine_parts import EngineParts
 from .fakes import FAKES, Fake, fake_names
 from .leaves import Leaf
-from .pools import Dsv4Pool, HybridPool
 from .overlap import OverlapDriver
+from .pools import Dsv4Pool, HybridPool
 from .seal import Transform, seal
 from .settings import ENVIRONMENT
 from .sources import Release, find_release

@@ -109,7 +109,9 @@ CASES: dict[str, list[Case]] = {
         Case(ForgetsABatch, "leak", "0 batches are in flight, expected 1", SUBMITTED),
     ],
     "last-token": [Case(GivesUp, "over-admission", "while its last token was in flight", (*ONE, Launch(1)))],
-    "rounds": [Case(LeavesOut, "starvation", "request 0 does not decode, and its last result", (*SUBMITTED, Launch(1)))],
+    "rounds": [
+        Case(LeavesOut, "starvation", "request 0 does not decode, and its last result", (*SUBMITTED, Launch(1)))
+    ],
 }
 """Check -> the schedulers that fire it."""
 
