@@ -9,7 +9,7 @@ from typing import Any
 
 from ....models.config import FULL, SWA, Config
 from ..base import FreeSlots, Profile, Rows, TargetError
-from ..engine import Copying, Ledgers, NodeView, RequestView
+from ..engine import ENGINE_CALLS, GRAPH_CALLS, Copying, Ledgers, NodeView, RequestView
 from ..tags import DTYPES, decode
 from .device import Device, here
 from .eviction import Evictor
@@ -28,20 +28,13 @@ from .tree_slots import TreeSlots
 
 __all__ = ["ENGINE", "EngineState"]
 
-_EVENTS = (
-    *("arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort"),
-    *("evict", "transfer_done", "flush", "results"),
-)
-
-_GRAPH_EVENTS = ("capture", "replay", "replay_chunk", "draft", "verify")
-
 ENGINE = Profile(
     level="engine",
     pool="hybrid",
     policies=("uncached", "memo"),
     page_sizes=(1, 2, 4, 16),
     dtypes=tuple(DTYPES),
-    events=frozenset(_EVENTS),
+    events=frozenset(ENGINE_CALLS),
     host=True,
     small_host=True,
 )
@@ -50,7 +43,7 @@ _GRAPHS = replace(
     ENGINE,
     features=("graphs",),
     policies=("uncached", "side_channel", "memo", "per_forward"),
-    events=frozenset((*_EVENTS, *_GRAPH_EVENTS)),
+    events=ENGINE.events.union(GRAPH_CALLS),
 )
 
 

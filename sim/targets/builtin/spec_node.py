@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from ..base import Profile
+from ..speculative import SPEC_CALLS
 from ..tags import encode
 from .decode_jobs import Job
 from .disagg import DISAGG, DisaggEngine
@@ -19,12 +20,10 @@ from .tree_nodes import Lock
 
 __all__ = ["NODES", "SpecNodeEngine"]
 
-_ELSEWHERE = {"decode", "arrive", "admit", "prefill", "checkpoint", "flush", "replay_chunk", "transfer_done"}
-
 SPEC_NODE = replace(
     DISAGG,
     features=("disagg", "spec"),
-    events=(DISAGG.events | SPEC.events) - _ELSEWHERE,
+    events=DISAGG.events.union(SPEC_CALLS) - {"decode"},
     spec_versions=SPEC.spec_versions,
 )
 
