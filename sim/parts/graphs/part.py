@@ -8,6 +8,7 @@ from ..engine.checks import check_graphs
 from ..engine.parts import LOCAL_PREFILL
 from ..part import Axis, Part
 from .events import GRAPH_EVENTS
+from .generate import with_graphs
 
 __all__ = ["GRAPHS"]
 
@@ -31,4 +32,5 @@ GRAPHS = Part(
     checks=(check_graphs,),
     situations=GRAPH_SITUATIONS,
     reachable=_reachable,
+    author=with_graphs,
 )
