@@ -1,11 +1,15 @@
 """The base of what writes tapes of whole requests: a config is drawn, then one event after the other.
 
 An author does not know how the target fares. An event that does not apply is skipped, so an author may be wrong.
+
+A part that is written differently says so in a module ``generate`` of its folder, with a mapping ``AUTHORS``: name of
+the part -> from what writes the tapes of the parts before it to what writes its own. The parts come in the order of
+their axes. A part without an entry is written as the others are: its events are drawn by their `EngineEvent.weight`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from ...models.config import Config
@@ -15,14 +19,14 @@ from ..core.tape import Tape
 from ..targets.base import Profile
 from .engine.events import EngineEvent
 
-__all__ = ["Events", "TapeAuthor"]
+__all__ = ["Authors", "Events", "TapeAuthor"]
 
 Events = tuple[type[EngineEvent], ...]
 """The events that a tape may have: those of its parts that its target can execute."""
 
 
 class TapeAuthor:
-    """Writes tapes of some parts. A part that is written differently has a subclass; see `Part.author`.
+    """Writes tapes of some parts. A part that is written differently has a subclass.
 
     Attributes:
         alone: one of several profiles is picked with equal chances, before the author is asked to `choose`.
@@ -66,3 +70,7 @@ class TapeAuthor:
     def event(self) -> Event:
         """The next event."""
         raise NotImplementedError
+
+
+Authors = Mapping[str, Callable[[type[TapeAuthor]], type[TapeAuthor]]]
+"""See the module."""

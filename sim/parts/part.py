@@ -14,7 +14,6 @@ from typing import Any
 from ...models.config import Config
 from ..core.divergence import Divergence
 from ..targets.base import Profile
-from .author import TapeAuthor
 from .check import Check
 from .engine.events import EngineEvent
 
@@ -63,8 +62,6 @@ class Part:
         world: from a config and a target to the world; None if the part needs no world of its own.
         step: the type of a step; None if the part needs none of its own.
         failure: what an exception out of the target is; None for a crash.
-        author: from what writes the tapes of the parts before it to what writes its own; None if that is the same. The
-            parts come in the order of their axes.
         simpler_configs: simpler configs as far as this value goes.
     """
 
@@ -79,5 +76,4 @@ class Part:
     world: Callable[[Config, Any], Any] | None = None
     step: Callable[[int, Any, Any, Any], Any] | None = None
     failure: Callable[[Any, BaseException], Divergence | None] | None = None
-    author: Callable[[type[TapeAuthor]], type[TapeAuthor]] | None = None
     simpler_configs: Callable[[Config], Iterator[Config]] = _no_configs

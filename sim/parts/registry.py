@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 from ...models.config import Config
 from ..targets.base import Profile
-from .author import Events, TapeAuthor
 from .check import Check
 from .decode_node.part import DECODE_NODE, NODE_HOST
-from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
+from .engine.part import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
-from .part import Axis, Part
+from .part import Part
 from .scheduler.part import SCHEDULER
-from .spec_node import SPEC_NODE
+from .spec_node.part import SPEC_NODE
 from .speculative.part import SPECULATIVE
 
-__all__ = [
-    "ENGINE_CHECKS", "PARTS", "author_of", "parts_of", "parts_of_profile", "possible_events", "simpler_configs",
-]  # fmt: skip
+__all__ = ["ENGINE_CHECKS", "PARTS", "parts_of", "parts_of_profile", "simpler_configs"]
 
 PARTS: tuple[Part, ...] = (
     REQUESTS,
@@ -52,25 +48,6 @@ def parts_of_profile(profile: Profile) -> tuple[Part, ...]:
     return _holding(profile.features, profile.host)
 
 
-def possible_events(profile: Profile) -> Events:
-    """The events that tapes for a target driven this way can have."""
-    return tuple(event for part in parts_of_profile(profile) for event in part.events if event.kind in profile.events)
-
-
-def author_of(profile: Profile) -> type[TapeAuthor]:
-    """What writes tapes for a target driven this way."""
-    return _author(profile.features, profile.host)
-
-
-@cache
-def _author(features: tuple[str, ...], host: bool) -> type[TapeAuthor]:
-    author = TapeAuthor
-    for part in sorted(_holding(features, host), key=lambda part: list(Axis).index(part.axis)):
-        author = author if part.author is None else part.author(author)
-    return author
-
-
-@cache
 def _holding(features: tuple[str, ...], host: bool) -> tuple[Part, ...]:
     return tuple(part for part in PARTS if part.holds(frozenset(features), host))
 

@@ -15,13 +15,13 @@ from ....models.disaggregation import CLIP_NEW_TOKENS
 from ...core.choices import Choices
 from ...core.event import Event
 from ...targets.base import Profile
-from ..author import Events, TapeAuthor
+from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import drawn_results, host_pages
 from ..engine.shapes import draw_context, draw_layers
 from . import events as de
 
-__all__ = ["NodeAuthor", "is_roomy"]
+__all__ = ["AUTHORS", "NodeAuthor", "is_roomy"]
 
 
 def draw_config(choices: Choices, profile: Profile) -> Config:
@@ -400,3 +400,7 @@ _NEXT: dict[_Belief, Callable[[NodeAuthor], Event]] = {
     _Belief.RETRACTED: NodeAuthor.resume,
 }
 """How far a request has come -> what takes it on."""
+
+
+AUTHORS: Authors = {"decode node": lambda before: NodeAuthor}
+"""See `staleloc.sim.parts.author`."""

@@ -25,7 +25,6 @@ from .checks import (
     check_transfer,
 )
 from .events import DISAGG_EVENTS
-from .generate import NodeAuthor
 from .situations import NodeNoticer
 from .step import DisaggStep, step_of
 
@@ -74,7 +73,6 @@ DECODE_NODE = Part(
     world=_world,
     step=step_of,
     failure=_failure,
-    author=lambda before: NodeAuthor,
 )
 
 

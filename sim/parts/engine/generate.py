@@ -14,11 +14,11 @@ from ....models.config import WRITE_POLICIES, Config
 from ...core.choices import Choices
 from ...core.event import Event
 from ...targets.base import Profile
-from ..author import Events, TapeAuthor
+from ..author import Authors, Events, TapeAuthor
 from . import events as ee
 from .shapes import draw_context, draw_layers, draw_page_size, draw_window
 
-__all__ = ["Author", "drawn_results", "host_pages"]
+__all__ = ["AUTHORS", "Author", "drawn_results", "host_pages"]
 
 
 def _draw_config(choices: Choices, profile: Profile) -> Config:
@@ -235,3 +235,7 @@ class Author(TapeAuthor):
     def batch(self) -> tuple[int, ...]:
         """Requests that may run."""
         return tuple(sorted(self.drafts))
+
+
+AUTHORS: Authors = {ee.REQUESTS: lambda before: Author}
+"""See `staleloc.sim.parts.author`."""

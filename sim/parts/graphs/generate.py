@@ -8,13 +8,13 @@ from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
 from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS
-from ..author import Events, TapeAuthor
+from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import Author
 from ..speculative.generate import SpecAuthor
 from . import events as ge
 
-__all__ = ["Capturing", "GraphAuthor", "SpecGraphAuthor", "with_graphs"]
+__all__ = ["AUTHORS", "Capturing", "GraphAuthor", "SpecGraphAuthor"]
 
 _BATCHES = (1, 2, 3, 4, 6)
 """Requests of a decode step that graphs are captured for."""
@@ -154,7 +154,11 @@ class Capturing(TapeAuthor):
         return event
 
 
-def with_graphs(author: type[TapeAuthor]) -> type[TapeAuthor]:
+def _with_graphs(author: type[TapeAuthor]) -> type[TapeAuthor]:
     """Writes what an author does, through graphs."""
     own: dict[type[TapeAuthor], type[TapeAuthor]] = {Author: GraphAuthor, SpecAuthor: SpecGraphAuthor}
     return own.get(author) or type(f"Capturing{author.__name__}", (Capturing, author), {})
+
+
+AUTHORS: Authors = {"captured graphs": _with_graphs}
+"""See `staleloc.sim.parts.author`."""

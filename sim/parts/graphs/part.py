@@ -5,10 +5,9 @@ from __future__ import annotations
 from ....models.situations import GRAPH_SITUATIONS
 from ...targets.base import Profile
 from ..engine.checks import check_graphs
-from ..engine.parts import LOCAL_PREFILL
+from ..engine.part import LOCAL_PREFILL
 from ..part import Axis, Part
 from .events import GRAPH_EVENTS
-from .generate import with_graphs
 
 __all__ = ["GRAPHS"]
 
@@ -32,5 +31,4 @@ GRAPHS = Part(
     checks=(check_graphs,),
     situations=GRAPH_SITUATIONS,
     reachable=_reachable,
-    author=with_graphs,
 )

@@ -12,12 +12,12 @@ from ...core.choices import Choices
 from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
-from ..author import Events, TapeAuthor
+from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import host_pages
 from . import events as se
 
-__all__ = ["SchedulerAuthor", "draw_config"]
+__all__ = ["AUTHORS", "SchedulerAuthor", "draw_config"]
 
 _WEIGHTS: dict[str, int] = {
     se.Submit.kind: 5, se.PrefillRound.kind: 10, se.DecodeRound.kind: 10, ee.Finish.kind: 2, ee.Abort.kind: 1,
@@ -177,3 +177,7 @@ class SchedulerAuthor(TapeAuthor):
 
 _WRITE: dict[str, Callable[[SchedulerAuthor], Event]] = {kind: getattr(SchedulerAuthor, kind) for kind in _WEIGHTS}
 """Event kind -> how the author writes one."""
+
+
+AUTHORS: Authors = {"scheduler": lambda before: SchedulerAuthor}
+"""See `staleloc.sim.parts.author`."""

@@ -22,7 +22,6 @@ from .checks import (
     check_starvation_without_chunks,
 )
 from .events import SCHEDULER_EVENTS
-from .generate import SchedulerAuthor
 from .situations import HOSTED, Noticer
 from .step import step_of
 
@@ -68,7 +67,6 @@ SCHEDULER = Part(
     observers=(NodeNoticer, Noticer),
     world=_world,
     step=step_of,
-    author=lambda before: SchedulerAuthor,
     simpler_configs=_simpler_configs,
 )
 """Who is admitted, with how many tokens, and who is retracted is the target's own decision."""

@@ -11,13 +11,13 @@ from ....models.speculative import alloc_len
 from ...core.choices import Choices
 from ...core.event import Event
 from ...targets.base import Profile
-from ..author import Events
+from ..author import Authors, Events
 from ..engine import events as ee
 from ..engine.generate import Author, host_pages
 from ..engine.shapes import draw_context, draw_draft, draw_layers, draw_page_size, draw_window
 from . import events as se
 
-__all__ = ["SpecAuthor", "Speculating", "step_pages"]
+__all__ = ["AUTHORS", "SpecAuthor", "Speculating", "step_pages"]
 
 
 def _draw_config(choices: Choices, profile: Profile) -> Config:
@@ -187,3 +187,7 @@ class SpecAuthor(Speculating, Author):
         """Whether the author believes that a request decodes."""
         draft = self.drafts.get(number)
         return draft is not None and draft.computed >= len(draft.tokens) and not draft.unsaved
+
+
+AUTHORS: Authors = {"speculative": lambda before: SpecAuthor if before is Author else before}
+"""See `staleloc.sim.parts.author`."""

@@ -10,11 +10,9 @@ from ....models.config import Config
 from ....models.situations import SPEC_SITUATIONS
 from ....models.speculative import SpecWorld
 from ...targets.base import Profile
-from ..engine.generate import Author
 from ..part import Axis, Part
 from .checks import check_drafts, check_keys, check_leftovers, check_lengths, check_reads, check_window
 from .events import SPEC_EVENTS
-from .generate import SpecAuthor
 from .situations import SpecNoticer
 from .step import SpecStep
 
@@ -76,6 +74,5 @@ SPECULATIVE = Part(
     observers=(SpecNoticer,),
     world=_world,
     step=SpecStep,
-    author=lambda before: SpecAuthor if before is Author else before,
     simpler_configs=_simpler_drafts,
 )

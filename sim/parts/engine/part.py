@@ -18,7 +18,6 @@ from .checks import (
     check_structure,
     check_values,
 )
-from .generate import Author
 from .situations import Noticer, ResultsNoticer
 from .tree_checks import check_ledgers, check_sanity
 
@@ -64,7 +63,6 @@ REQUESTS = Part(
     situations=RESULT_SITUATIONS,
     reachable=_in_results,
     observers=(ResultsNoticer,),
-    author=lambda before: Author,
 )
 """What every tape of whole requests has."""
 

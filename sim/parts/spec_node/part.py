@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
-from ...models.config import Config
-from ...models.decode_node import DecodeRequest, Stage
-from ...models.situations import SPEC_NODE_SITUATIONS
-from ...models.spec_node import SpecNodeWorld
-from ...models.speculative import key_numbers
-from ..core.choices import Choices
-from ..core.event import Event
-from ..targets.base import Profile
-from ..targets.engine import EngineTarget, RequestView
-from ..targets.speculative import SpecNodeTarget
-from .author import Events
-from .decode_node.events import Retract
-from .decode_node.generate import NodeAuthor
-from .decode_node.step import DisaggStep, without_host
-from .engine import events as ee
-from .engine.shapes import draw_draft
-from .part import Axis, Observer, Part
-from .speculative.generate import Speculating, step_pages
-from .speculative.step import SpecStep
+from ....models.config import Config
+from ....models.decode_node import DecodeRequest, Stage
+from ....models.situations import SPEC_NODE_SITUATIONS
+from ....models.spec_node import SpecNodeWorld
+from ....models.speculative import key_numbers
+from ...core.event import Event
+from ...targets.base import Profile
+from ...targets.engine import EngineTarget, RequestView
+from ...targets.speculative import SpecNodeTarget
+from ..decode_node.events import Retract
+from ..decode_node.step import DisaggStep, without_host
+from ..part import Axis, Observer, Part
+from ..speculative.step import SpecStep
 
 __all__ = ["SPEC_NODE"]
 
@@ -122,48 +115,6 @@ def _reachable(situation: str, profile: Profile) -> bool:
     return needs.get(situation, True)
 
 
-class SpecNodeAuthor(Speculating, NodeAuthor):
-    """Writes what any author of a decode node does, and a step of speculative decode for each decode step."""
-
-    @classmethod
-    def draw_config(cls, choices: Choices, profile: Profile) -> Config:
-        """A decode node with a draft, and room for one to three steps more."""
-        node = super().draw_config(choices, profile)
-        size = node.page_size
-        draft = draw_draft(choices, profile, size)
-        keeps = node.decode_tree and draft["spec_version"] not in profile.spec_treeless
-        config = replace(node, decode_tree=keeps, **draft)
-        more = step_pages(config) * choices.pick((1, 1, 2, 3)) * size
-        return replace(config, full_size=node.full_size + more, swa_size=node.swa_size + more)
-
-    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
-        super().__init__(choices, config, events)
-        self.others = [event for event in self.others if event in (*events, ee.Decode)] or [ee.Decode]
-        self.draw_steps(config)
-        self.coming: deque[Event] = deque()
-
-    def event(self) -> Event:
-        """The next event."""
-        if self.coming:
-            return self.coming.popleft()
-        if self.under_way and self.choices.chance(self.pace):
-            return self.under_way.popleft()
-        event = super().event()
-        if isinstance(event, ee.Finish | ee.Abort | ee.Results | Retract):
-            return self.leave(event)
-        if not isinstance(event, ee.Decode):
-            return event
-        if not self.under_way:
-            self.begin(event.requests)
-        return self.under_way.popleft()
-
-    def leave(self, event: Event) -> Event:
-        """A request leaves once the step that is under way has run."""
-        self.coming = deque([*self.under_way, event])
-        self.under_way.clear()
-        return self.coming.popleft()
-
-
 def _world(config: Config, target: Any) -> SpecNodeWorld:
     return SpecNodeWorld(config, target.rules(), target.spec_rules())
 
@@ -181,5 +132,4 @@ SPEC_NODE = Part(
     observers=(_Noticer,),
     world=_world,
     step=_step,
-    author=lambda before: SpecNodeAuthor,
 )
