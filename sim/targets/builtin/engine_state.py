@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ....models.config import FULL, SWA, Config
 from ..base import FreeSlots, Profile, Rows, TargetError
-from ..engine import ENGINE_CALLS, GRAPH_CALLS, Copying, Ledgers, NodeView, RequestView
+from ..engine import ENGINE_CALLS, Copying, Ledgers, NodeView, RequestView
 from ..tags import DTYPES, decode
 from .device import Device, here
 from .eviction import Evictor
@@ -39,18 +38,9 @@ ENGINE = Profile(
     small_host=True,
 )
 
-_GRAPHS = replace(
-    ENGINE,
-    features=("graphs",),
-    policies=("uncached", "side_channel", "memo", "per_forward"),
-    events=ENGINE.events.union(GRAPH_CALLS),
-)
-
 
 class EngineState(BuiltinTarget):
     """Pools and allocator of `BuiltinTarget`, with a prefix tree, a host tier and requests over them."""
-
-    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, ENGINE, _GRAPHS)
 
     _config: Config
     _device: Device
