@@ -13,7 +13,7 @@ from ....models.config import END_TOKEN
 from ....models.hicache import Fault
 from ....models.overlap import Flight, finishing_fault
 from ....models.scheduler import decode_fault, grant_fault
-from ...core.event import Event, Role, Roles
+from ...core.event import Event, Role, Roles, events_in
 from ...targets.overlap import Launched
 from ..engine.events import EngineEvent, fewer
 from ..engine.forwards import run_layers
@@ -120,5 +120,5 @@ def _decode_fault(step: OverlapStep, launched: Launched) -> Fault | None:
     return decode_fault(step.ran, done.decoded, done.retracted, done.failed, launched.finishing)
 
 
-OVERLAP_EVENTS: tuple[type[EngineEvent], ...] = (Launch, Process)
+OVERLAP_EVENTS = events_in(__name__, EngineEvent)
 """Every event type of its own."""

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
 from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...core.tape import Tape
-from ...targets.base import Profile
+from ..author import Authors, Events
 from ..engine import events as ee
-from ..scheduler.generate import SchedulerAuthor, draw_config
+from ..scheduler.generate import SchedulerAuthor
 from . import events as oe
 
-__all__ = ["OverlapAuthor", "generate_overlap"]
-
-
-def generate_overlap(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """A tape for a scheduler driven in one of these ways. It depends on nothing but the choices."""
-    config = draw_config(choices, choices.pick(profiles))
-    author = OverlapAuthor(choices, config)
-    return Tape(config, tuple(author.event() for _ in range(choices.pick((16, 32, 64, 128)))))
+__all__ = ["AUTHORS", "OverlapAuthor"]
 
 
 class OverlapAuthor(SchedulerAuthor):
@@ -31,8 +22,8 @@ class OverlapAuthor(SchedulerAuthor):
     (`crowd`), are aborted (`aborting`), or wait for transfers between the halves (`slow`).
     """
 
-    def __init__(self, choices: Choices, config: Config) -> None:
-        super().__init__(choices, config)
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         self.stopping = choices.pick((0, 5, 30))
         self.crowd = choices.pick((10, 30, 60))
         self.aborting = choices.pick((0, 5, 20))
@@ -48,6 +39,9 @@ class OverlapAuthor(SchedulerAuthor):
             return self.submit()
         if self.choices.chance(self.aborting):
             return ee.Abort(self.gone())
+        others = list(self.more.values())
+        if others and self.choices.chance(20):
+            return others[self.choices.weighted([event.weight for event in others])].draw(self)
         for _ in range(self.choices.pick((1, 1, 2, 4))):
             self._turn()
         return self.coming.popleft()
@@ -61,3 +55,7 @@ class OverlapAuthor(SchedulerAuthor):
         if self.choices.chance(self.slow):
             self.coming.append(self.transfer_done())
         self.coming.append(oe.Process())
+
+
+AUTHORS: Authors = {"two batches in flight": lambda before: OverlapAuthor}
+"""See `staleloc.sim.parts.author`."""
