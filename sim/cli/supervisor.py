@@ -17,7 +17,7 @@ from types import FrameType
 
 from ..core.lifetime import end_with_parent
 from ..core.mark import Mark
-from ..parts.hooks import WAITING_SECONDS, show_in
+from ..parts import hooks
 from .text import warn
 
 __all__ = ["supervised"]
@@ -39,7 +39,7 @@ def supervised(work: Callable[[], int], file: str) -> int:
     if child == 0:
         os.close(result)
         end_with_parent(parent)
-        show_in(mark)
+        hooks.show_in(mark)
         code = work()
         os.write(telling, bytes([code]))
         sys.exit(code)
@@ -96,7 +96,7 @@ class _Watch:
             now, current = time.monotonic(), self._mark.read()
             if current != seen:
                 seen, since = current, now
-            elif seen[1] and now - since > WAITING_SECONDS:
+            elif seen[1] and now - since > hooks.WAITING_SECONDS:
                 self._end()
                 warn(f"{seen[1]}: it does not return")
                 return None

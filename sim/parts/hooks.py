@@ -170,7 +170,7 @@ def _in_engine(file: str, traceback_: TracebackType | None) -> bool:
     """Whether code that the file called, and that is neither ours nor of a library, was at work."""
     frames = _frames_of(traceback_)
     last = max((number for number, (name, _, _) in enumerate(frames) if name == file), default=-1)
-    ours = (__name__, Cache.__module__)
+    ours = (__name__, Cache.__module__, Refused.__module__, Stuck.__module__)
     tools = sys.stdlib_module_names | {"torch"}
     return any(module not in ours and module.partition(".")[0] not in tools for _, module, _ in frames[last + 1 :])
 

@@ -6,6 +6,7 @@ counted, its length is limited, and there is a time limit. What else comes throu
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -25,8 +26,10 @@ from typing import Any, BinaryIO, Self, TextIO
 
 from ..core.divergence import Divergence, LocRow
 from ..core.mark import Mark
+from ..core.workspace import Workspace
+from ..parts import hooks
 from ..parts.events_file import handed_on
-from ..parts.hooks import CALL, WAITING_SECONDS, DeclaredError, loaded
+from ..parts.hooks import CALL, DeclaredError, loaded
 from ..targets.base import Profile, Scope, TargetError
 from . import isolation
 from .isolation import Isolation
@@ -99,6 +102,14 @@ def _spawner() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "spawner")
 
 
+@cache
+def _workspace() -> Workspace:
+    """Where the folders of this process's workers lie."""
+    workspace = Workspace("staleloc-run-")
+    atexit.register(workspace.remove)
+    return workspace
+
+
 class ChildProcess:
     """A module of this package that runs as a process and answers with lines of JSON.
 
@@ -127,7 +138,7 @@ class ChildProcess:
 
     def _start(self, module: str, job: dict[str, Any] | None) -> None:
         how = isolation.chosen()
-        self._folder = tempfile.mkdtemp(prefix="staleloc-")
+        self._folder = tempfile.mkdtemp(dir=_workspace().path)
         home = os.path.join(self._folder, "home")
         os.mkdir(home)
         if loaded() is not None:
@@ -329,7 +340,7 @@ class _Patience:
             error: Exception = WorkerHung("the target gives no answer, and uses the processor all the time")
         elif self.over():
             error = WorkerSilent(f"the target gave no answer for {self._seconds:.0f} s, and did not use the processor")
-        elif name and now - self._entered > WAITING_SECONDS:
+        elif name and now - self._entered > hooks.WAITING_SECONDS:
             error = DeclaredError("")
         else:
             return

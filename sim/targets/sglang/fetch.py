@@ -6,17 +6,13 @@ complete or absent, even if other runs work on it or die.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +21,7 @@ import platformdirs
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from ...core.workspace import Workspace
 from ..base import TargetError
 from ..family import user_path
 from .sources import CORE_FOLDER, Release, tree_digest, unpack
@@ -40,9 +37,6 @@ _RECORD = "release.json"
 _KEPT = "sources and the tree core in Rust"
 _BYTECODE = ".bytecode"
 """Folder of the cache for what Python compiles of checkouts, in which nothing is written."""
-
-_NEW_SECONDS = 60.0
-"""Seconds after which a folder of a run is certainly locked, unless the run was killed."""
 
 _ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
                 "--platform", "manylinux_2_34_x86_64")  # fmt: skip
@@ -157,33 +151,13 @@ def _workspace() -> Iterator[Path]:
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".tmp-", dir=cache))
+        work = Workspace(".tmp-", cache)
     except OSError as error:
         raise TargetError(f"the cache {cache} cannot be written ({error}); set STALELOC_CACHE to a folder") from None
-    lock = os.open(work, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in cache.glob(".tmp-*"):
-            if leftover != work and _abandoned(leftover):
-                shutil.rmtree(leftover, ignore_errors=True)
-        yield work
+        yield work.path
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        os.close(lock)
-
-
-def _abandoned(work: Path) -> bool:
-    """Whether the run that made a folder was killed: the folder is not locked, and not so new that it will be."""
-    with suppress(OSError):
-        folder = os.open(work, os.O_RDONLY)
-        try:
-            if time.time() - os.fstat(folder).st_mtime < _NEW_SECONDS:
-                return False
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        finally:
-            os.close(folder)
-    return False
+        work.remove()
 
 
 def _download(version: str, work: Path) -> Path:
