@@ -277,10 +277,11 @@ class Campaign:
 
         A process that dies twice on one tape shows a bug of the target, unless it was killed from outside.
         """
-        if doubts.first(kind, tape):
+        killed = isinstance(error, WorkerDied) and error.code == -9
+        if doubts.first("kill" if killed else kind, tape):
             self._again(tape, error)
             return 0
-        if isinstance(error, WorkerDied) and error.code == -9:
+        if killed:
             raise TargetError(f"{error} twice at tape {tape}: out of memory? Try fewer --workers")
         self._note(self._failed(tape, kind, str(error)))
         return 1
