@@ -43,7 +43,7 @@ def confine(module: str) -> None:
 
 
 def refused() -> str | None:
-    """A call that was refused, and whose refusal the file has caught; it is forgotten then."""
+    """A call that was refused, if there was one; it is forgotten then. The file may have caught the refusal."""
     if not _refused:
         return None
     first = _refused[0]
@@ -51,12 +51,20 @@ def refused() -> str | None:
     return first
 
 
+def _caller() -> str:
+    """The module that called the caller of this; ``""`` for the interpreter, as at its end."""
+    try:
+        return str(sys._getframe(2).f_globals.get("__name__", ""))
+    except ValueError:
+        return ""
+
+
 def _guard(home: ModuleType, name: str) -> Callable[..., Any]:
     original: Callable[..., Any] = getattr(home, name)
 
     @wraps(original)
     def call(*arguments: Any, **named: Any) -> Any:
-        if sys._getframe(1).f_globals.get("__name__") == _confined:
+        if _caller() == _confined:
             _refused.append(f"it calls {home.__name__}.{name}()")
             raise Refused(_refused[-1])
         return original(*arguments, **named)

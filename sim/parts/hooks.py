@@ -132,6 +132,7 @@ def running(name: str) -> Iterator[None]:
     finally:
         if os.getpid() != process:
             os._exit(2)
+        refused()
         if _mark is not None:
             _mark.put(before)
 
