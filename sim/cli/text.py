@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,7 +93,7 @@ def isolation_options(command: F) -> F:
 
 def events_file(words: Sequence[str]) -> str | None:
     """The file that a command line gives with ``--events``, or None."""
-    for word, after in zip(words, [*words[1:], None], strict=True):
+    for word, after in zip_longest(words, words[1:]):
         if word == "--events":
             return after
         if word.startswith("--events="):

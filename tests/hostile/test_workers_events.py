@@ -194,6 +194,7 @@ def test_the_file_is_known_before_the_command_line_is_read() -> None:
     assert events_file(["fuzz", "--events=a.py", "--tapes", "1"]) == "a.py"
     assert events_file(["fuzz", "--tapes", "1"]) is None
     assert events_file(["fuzz", "--events"]) is None
+    assert events_file([]) is None
 
 
 # Commands

@@ -37,7 +37,7 @@ def run_jobs(module: str, jobs: Sequence[dict[str, Any]], limit: float) -> list[
 
 def _answer(worker: ChildProcess, limit: float) -> Any:
     try:
-        return worker.receive(limit)
+        return worker.receive(limit)["done"]
     except WorkerSilent:
         raise TargetError(f"the instrumented target gave no result within {limit:.0f} s") from None
     except WorkerDied as error:
@@ -56,10 +56,9 @@ def serve_job(work: Callable[[dict[str, Any]], Any]) -> None:
     """
     channel = Channel(sys.argv[1:])
     job = next(channel.requests())
-    answer: Any
     try:
         read(job["events"], job["mark"])
-        answer = work(job)
+        answer = {"done": work(job)}
     except DeclaredError as error:
         answer = {"error": str(error)}
     except SyntaxError as error:
