@@ -182,7 +182,7 @@ def test_a_target_that_hangs_is_a_finding_and_the_campaign_goes_on(
 ) -> None:
     """The tape is found after it has hung in a fresh process too, and all others are played."""
     hostile(only_on_the_sick_tape("sum(itertools.count())"))
-    monkeypatch.setattr(campaign, "WorkerProcess", partial(WorkerProcess, answer_seconds=2.0))
+    monkeypatch.setattr(campaign, "WorkerProcess", partial(WorkerProcess, answer_seconds=1.0))
     results = run(2, None, tapes=TAPES)
     (found,) = results.found
     assert (found.index, found.divergence.key) == (SICK, ("hang", "hang"))
