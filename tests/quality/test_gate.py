@@ -107,7 +107,8 @@ def by_scenarios() -> Iterator[str]:
     """What scenarios cover: events, and where they diverge, on releases too."""
     for scenario in scenarios():
         scope = scope_of(scenario.tape)
-        level = next((name for name in ("disagg", "spec", "overlap", "scheduler") if name in scope.features), scope.level)
+        features = ("disagg", "spec", "overlap", "scheduler")
+        level = next((name for name in features if name in scope.features), scope.level)
         for event in scenario.tape.events:
             yield f"event {event.kind}"
             if any(target.startswith("sglang") for target in scenario.diverges):
