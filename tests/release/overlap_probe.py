@@ -15,11 +15,17 @@ from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.legality import profile_of
 from staleloc.sim.parts.overlap.events import Launch, Process
 from staleloc.sim.parts.scheduler.events import Submit
+from staleloc.sim.parts.scheduler.part import SCHEDULER
 from staleloc.sim.targets.base import Scope
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import Transform
 from staleloc.sim.targets.sglang.fetch import Release, resolve
 from staleloc.sim.targets.sglang.target import load
 
 OVERLAP = Scope("engine", ("scheduler", "overlap"), together=True)
+
+ADMISSION = {check.name for check in SCHEDULER.checks if check.name != "rounds"}
+"""Checks of who is admitted, which bugs of every release fire."""
 
 TURN = (Launch(1), Process())
 
@@ -74,6 +80,22 @@ def campaign(release: Release, seed: str, tapes: str) -> dict[str, Any]:
         if verdict.divergence is not None:
             found.add(verdict.divergence.key)
     return {"found": sorted(found), "seen": sorted(seen)}
+
+
+def mutated(release: Release, name: str, tapes: str) -> dict[str, Any]:
+    """The first tape of seed 0 that shows a mutant, and the check; bugs of admission come first now and then."""
+    transform = Transform(MUTANTS[name])
+    target = load(release, transform)
+    transform.finish()
+    profiles = OVERLAP.of(target.profiles)
+    for index in range(int(tapes)):
+        tape = generate_tape(seeded(0, index), profiles)
+        profile = profile_of(tape.config, profiles)
+        assert profile is not None
+        found = play_tape(tape, target, profile).divergence
+        if found is not None and found.check not in ADMISSION:
+            return {"tape": index, "check": found.check}
+    return {"tape": None, "check": None}
 
 
 if __name__ == "__main__":

@@ -43,6 +43,23 @@ def test_requests_live_and_end_in_flight(probe: Probe, version: str) -> None:
     assert ("left_out_finishing" in said["seen"], "filled_in_flight" in said["seen"]) == (skips, not skips)
 
 
+MUTANTS_SHOWN = {
+    "sglang-overlap-finished-is-processed-again": "crash",
+    "sglang-overlap-filter-keeps-lengths": "held",
+    "sglang-overlap-merge-swaps-lengths": "held",
+    "sglang-overlap-lengths-in-place": "held",
+    "sglang-overlap-retracted-takes-its-result": "crash",
+}
+"""Mutant -> the check that finds it; the release has an assertion of its own for what is released twice."""
+
+
+@pytest.mark.parametrize("name", MUTANTS_SHOWN)
+def test_every_mutant_is_found(probe: Probe, name: str) -> None:
+    """Blind, on the newest release."""
+    said = probe("overlap_probe.py", "sglang==0.5.23", "mutated", name, "64")
+    assert said["check"] == MUTANTS_SHOWN[name]
+
+
 @pytest.mark.parametrize("version", ["0.5.21", "0.5.23"])
 def test_a_campaign_finds_the_known_bugs_and_no_others(probe: Probe, version: str) -> None:
     """Those of admission, and up to 0.5.21 who is given up with its last token in flight."""

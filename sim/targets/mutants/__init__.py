@@ -13,6 +13,7 @@ from .results import RESULTS
 from .scheduler import SCHEDULES
 from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_RESULTS, SGLANG_SPECS, SGLANG_TREES
 from .sglang_node import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
+from .sglang_overlap import SGLANG_OVERLAPS
 from .speculative import ACCEPTED, DRAFTS, GRAPHS, RESERVES, SPEC_GRAPHS
 from .transform import Mutant
 
@@ -35,7 +36,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
         *(*SCHEDULES, *OVERLAPS),
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
-        *(*SGLANG_SPECS, *SGLANG_RESULTS),
+        *(*SGLANG_SPECS, *SGLANG_RESULTS, *SGLANG_OVERLAPS),
     )
 )
 """Every mutant by its name."""
