@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...models.config import LEVELS, Config
 from .base import Target, TargetError
-from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
+from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec, home_path
 from .mutants.transform import Mutant, Transform, builtin_root, load_builtin, load_changed
 
 __all__ = ["Embedded"]
@@ -60,6 +60,10 @@ class Embedded(Family):
 
     def sources(self, spec: TargetSpec) -> SourceTree:
         return SourceTree(spec.root or builtin_root(), "", None)
+
+    def files(self, text: str) -> list[Path]:
+        _, mark, folder = text.partition("@")
+        return [home_path(folder, text)] if mark else []
 
     def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
         if spec.root is None:
@@ -119,7 +123,7 @@ def _policy(name: str) -> str:
 
 
 def _copy(text: str, folder: str) -> Path:
-    root = Path(folder).expanduser().absolute()
+    root = home_path(folder, text).absolute()
     if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"

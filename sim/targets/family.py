@@ -12,7 +12,7 @@ from ...models.config import Config
 from .base import Target, TargetError
 from .mutants.transform import Mutant, Transform
 
-__all__ = ["Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec"]
+__all__ = ["Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec", "home_path"]
 
 Rewrite = Callable[[str, str], str]
 """``(module, source) -> source``: changes a target's sources as they are loaded."""
@@ -71,6 +71,18 @@ class ScriptTarget:
     make: str
     ours: Mapping[str, str] = field(default_factory=dict)
     theirs: Mapping[str, str] | None = None
+
+
+def home_path(text: str, target: str) -> Path:
+    """The path in a target's name, with ``~`` and ``~user`` replaced.
+
+    Raises:
+        TargetError: there is no such user.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise TargetError(f"{target}: there is no home folder of {text.partition('/')[0]}; give another path") from None
 
 
 class Family(ABC):
@@ -163,6 +175,14 @@ class Family(ABC):
             TargetError: it cannot be had.
         """
         return None
+
+    def files(self, text: str) -> list[Path]:
+        """The files, and folders of sources, that are read for a target by its name. Nothing is fetched.
+
+        Raises:
+            TargetError: it names a folder that cannot be found.
+        """
+        return []
 
     def add(self, text: str) -> str:
         """Fetch a target now, so that later runs need no network; what to tell of it.

@@ -24,9 +24,10 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from ..base import TargetError
+from ..family import home_path
 from .sources import CORE_FOLDER, Release, tree_digest, unpack
 
-__all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
+__all__ = ["Release", "add", "cache_folder", "files_of", "installed", "resolve"]
 
 OLDEST = Version("0.5.11")
 """0.5.10 and its post release load, but their ``alloc_extend`` refuses requests that fit: it counts tokens, not
@@ -41,7 +42,9 @@ _ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "
 
 def cache_folder() -> Path:
     """Where releases are kept: ``STALELOC_CACHE``, or the user's cache folder."""
-    return Path(os.environ.get("STALELOC_CACHE") or platformdirs.user_cache_dir("staleloc")).expanduser().absolute()
+    return home_path(
+        os.environ.get("STALELOC_CACHE") or platformdirs.user_cache_dir("staleloc"), "the cache"
+    ).absolute()
 
 
 def resolve(spec: str) -> Release:
@@ -56,12 +59,30 @@ def resolve(spec: str) -> Release:
     if spec.startswith("sglang=="):
         return _by_version(spec)
     if spec.startswith("sglang@"):
-        path = Path(spec.removeprefix("sglang@")).expanduser()
+        path = home_path(spec.removeprefix("sglang@"), spec)
         if path.suffix == ".whl":
             return _by_wheel(spec, path)
         root = _checkout_root(path)
         return Release(spec, _version_of(root), root)
     raise TargetError(f"{spec!r} names no SGLang; use sglang==VERSION, sglang@FOLDER or sglang@FILE.whl")
+
+
+def files_of(spec: str) -> list[Path]:
+    """The wheel, or the folder of sources, that is read for a target name; nothing is fetched.
+
+    Raises:
+        TargetError: it names the home of a user that does not exist.
+    """
+    if spec.startswith("sglang=="):
+        return [cache_folder() / spec.replace("==", "-", 1)]
+    if not spec.startswith("sglang@"):
+        return []
+    path = home_path(spec.removeprefix("sglang@"), spec)
+    if path.suffix == ".whl":
+        return [path]
+    with suppress(TargetError):  # a folder without a package is refused when it is loaded
+        return [_checkout_root(path) / "sglang"]
+    return []
 
 
 def add(spec: str) -> Release:
