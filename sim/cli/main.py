@@ -179,7 +179,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 f"internal error, please report it: {type(error).__name__}: {error} (STALELOC_TRACEBACK=1 shows where)"
             )
         else:
-            warn(str(error))
+            warn(str(error) or "out of memory")
     return 2
 
 
@@ -192,6 +192,8 @@ def _hear_signals() -> None:
 
 def _is_plain(error: Exception) -> bool:
     """Whether the message was written for users."""
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+        return True
     from ..findings.files import KeepError
     from ..run.player import Unplayable
     from ..tapes.codec import TapeError

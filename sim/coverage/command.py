@@ -62,7 +62,7 @@ def _read(spec: TargetSpec) -> _Sources:
     functions: dict[str, list[Function]] = {}
     for file in sorted(tree.root.rglob("*.py")):
         path = file.relative_to(tree.root).as_posix()
-        if matches(patterns, path):
+        if matches(patterns, path) and file.is_file():  # a pipe would wait for a writer
             found = [it for it in _functions(file, path) if matches(patterns, path, it.name)]
             if found:
                 functions[path] = found

@@ -153,7 +153,7 @@ class Campaign:
             played = True
         except KeyboardInterrupt:
             self._end_early("interrupted")
-        except TargetError as error:
+        except (TargetError, OSError) as error:  # such as no more files or processes
             if not self._kinds:
                 raise
             self._end_early(str(error))

@@ -240,11 +240,11 @@ def _checkout_root(path: Path) -> Path:
 
 def _version_of(root: Path) -> str | None:
     for name in ("_version.py", "version.py"):
-        try:
-            text = (root / "sglang" / name).read_text(encoding="utf-8")
-        except OSError:
+        file = root / "sglang" / name
+        if not file.is_file():  # also for a pipe, which would wait for a writer
             continue
-        found = re.search(r"""^(?:__)?version(?:__)?\s*(?::[^=]*)?=.*?["']([^"']+)["']""", text, re.MULTILINE)
+        text = file.read_text(encoding="utf-8", errors="replace")
+        found = re.search(r"""^(?:__)?version(?:__)?\s*(?::[^=]*)?=.*?["']([\w.+!-]+)["']""", text, re.MULTILINE)
         if found:
             return found[1]
     return None
