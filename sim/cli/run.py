@@ -21,7 +21,7 @@ from ..run.campaign import Budget
 from ..run.player import Unplayable
 from ..run.progress import progress
 from ..targets.base import Scope
-from ..targets.registry import release_of
+from ..targets.registry import parse, release_of
 from .text import finish, say, warn
 
 __all__ = ["Outputs", "fuzz", "replay"]
@@ -94,6 +94,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
     if target is None:
         target, known = replaying.origin_of(tape, name)
         mutant = mutant or known
+    parse(target)  # here, since a worker takes longer to say that there is no such target
     release = release_of(target)
     try:
         played = replaying.replay(tape, target, mutant, times)

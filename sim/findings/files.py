@@ -157,7 +157,7 @@ def check_file(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Raise KeepError unless files can be created in `path`, which need not exist yet. Leaves no file."""
     try:
-        existing = next(folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder))
+        existing = next(folder for folder in (path, *path.absolute().parents) if _exists(folder))
         if not existing.is_dir():
             raise NotADirectoryError("Not a directory")
         with _beside(existing):
@@ -194,6 +194,14 @@ def _mode(path: Path) -> int | None:
         return os.lstat(path).st_mode
     except FileNotFoundError:
         return None
+
+
+def _exists(path: Path) -> bool:
+    """Whether something is there, which may be a link to nothing. Raises OSError for a name that no file can have."""
+    try:
+        return _mode(path) is not None
+    except NotADirectoryError:  # something above it is a file
+        return False
 
 
 def _cannot(path: Path, error: OSError | ValueError) -> KeepError:

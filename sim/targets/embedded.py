@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def _policy(name: str) -> str:
 
 def _copy(text: str, folder: str) -> Path:
     root = home_path(folder, text).absolute()
-    if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
+    if not all(os.path.isfile(root / name) for name in ("swa.py", "target.py")):
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
         )

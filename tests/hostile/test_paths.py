@@ -56,11 +56,12 @@ WAYS = (Path, another_case, through_a_folder, relative, link, link_to_a_link, li
 def pairs() -> Iterator[tuple[str, click.Parameter, click.Parameter]]:
     """Pairs of options of one command of which one writes; not of a target, which is a folder."""
     for (command, one), (other_command, other) in itertools.combinations(PATHS, 2):
-        if command == other_command and TARGET not in (one.type, other.type):
-            if FILE in (one.type, other.type) or FOLDER in (one.type, other.type):
-                yield command, one, other
-    yield from ((command, param, param) for command, param in PATHS if isinstance(param, click.Option) and param.multiple
-                and param.type is FILE)  # fmt: skip
+        kinds = (one.type, other.type)
+        if command == other_command and TARGET not in kinds and (FILE in kinds or FOLDER in kinds):
+            yield command, one, other
+    for command, param in PATHS:
+        if isinstance(param, click.Option) and param.multiple and param.type is FILE:
+            yield command, param, param
 
 
 PAIRS = list(pairs())
