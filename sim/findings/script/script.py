@@ -54,7 +54,7 @@ if sys.version_info < (3, 11):
     sys.exit(2)
 try:
     import torch  # noqa: F401
-except Exception as error:
+except (Exception, SystemExit) as error:
     print(f"this script needs torch ({' '.join(str(error).split())})", file=sys.stderr)
     sys.exit(2)
 """
@@ -63,7 +63,7 @@ _END = """if __name__ == "__main__":
     sys.meta_path.insert(0, Embedded())
     try:
         from {module} import {name}
-    except Exception as error:  # exit code 1 would say that the bug shows
+    except (Exception, SystemExit) as error:  # exit code 1 would say that the bug shows
         print(f"not played: {{type(error).__name__}}: {{' '.join(str(error).split())}}", file=sys.stderr)
         sys.exit(2)
     sys.exit({call})
