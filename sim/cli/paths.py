@@ -35,7 +35,7 @@ class Use:
     fills: Sequence[Path] = ()
 
 
-class _Kind(click.ParamType):  # type: ignore[type-arg] - generic from click 8.4 on only
+class _Kind(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
     """The kind of an option whose value stands for files. Values are checked only when the command begins."""
 
     def use(self, value: Any) -> Use:

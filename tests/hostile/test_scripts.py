@@ -24,7 +24,7 @@ from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.targets.mutants.transform import builtin_root
 
 EXAMPLES = settings(
-    max_examples=1000 if LONG else 60,
+    max_examples=400 if LONG else 10,
     deadline=None,
     derandomize=True,
     database=None,
