@@ -6,7 +6,6 @@ import os
 import random
 import re
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -17,9 +16,11 @@ from pathlib import Path
 import pytest
 import warm
 from in_process import call
-from plain_run import LATER, LONG
+from plain_run import LONG
 
 from staleloc.models.config import Config
+from staleloc.sim.audit.play.coverage import FailingTape, FailureGroup
+from staleloc.sim.audit.report.command import see
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.files import remove_leftovers
@@ -28,7 +29,7 @@ from staleloc.sim.findings.saves import Saves
 from staleloc.sim.parts.allocator.events import Alloc, Clear
 from staleloc.sim.run.player import Player
 from staleloc.sim.tapes.codec import load
-from staleloc.sim.targets.mutants.transform import builtin_root
+from staleloc.sim.targets.base import Scope
 
 UNSHRUNK = Tape(Config(), (Alloc(0, 4), Clear(), Clear(), Clear()))
 
@@ -212,19 +213,14 @@ def test_a_run_under_nohup_goes_on() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@LATER
-def test_a_killed_audit_leaves_what_it_had_seen(tmp_path: Path) -> None:
-    """Its tapes are there before any guard is removed, which takes most of the time."""
-    copy = tmp_path / "copy"
-    shutil.copytree(builtin_root(), copy)
-    source = copy / "policies.py"
-    source.write_text(source.read_text().replace("self._memo.clear()", "pass"))
-    command = ["-m", "staleloc.sim", "audit", "--target", f"builtin@{copy}", "--rounds", "8"]
-    with open(os.devnull) as nothing:
-        process = warm.Process(command, nothing, subprocess.PIPE, subprocess.PIPE, cwd=tmp_path)
-    try:
-        seen = until_seen(process, tmp_path, 1)
-    finally:
-        process.kill()
-    process.wait(60)
-    assert seen <= {path.name for path in (tmp_path / "staleloc-tapes").glob("*.json")}
+def test_an_audit_saves_what_failed_before_it_removes_guards(tmp_path: Path) -> None:
+    """To remove them takes most of the time: a random tape and a known one."""
+    group = FailureGroup("leak", "", "", ())
+    failing = [FailingTape(Scope(), index, LEAK, group) for index in (3, -1)]
+    saves = Saves(tmp_path)
+    origin = Origin("builtin", seed=0)
+    seen = see(failing, "builtin", origin, saves)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 2
+    assert names[-1] == "builtin-seed0-tape3-leak-unshrunk.json"
+    assert [load(path) for path in sorted(tmp_path.iterdir())] == [it.documented() for it in reversed(seen)]

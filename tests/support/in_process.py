@@ -24,7 +24,7 @@ KINDS = (READ, FILE, FOLDER, TARGET, TAPE)
 
 SCENARIO = "pr26078-zero-tail"
 
-_PATIENCE = 20
+_PATIENCE = 60
 """Seconds after which a command that waits for something that never comes is ended."""
 
 

@@ -27,7 +27,7 @@ from ..source.sites import map_of, read_program
 from .formats import to_github, to_html, to_json, to_sarif, to_text
 from .verdicts import Audit, Row, reasons_for, rows_of, tried
 
-__all__ = ["AuditOutputs", "run"]
+__all__ = ["AuditOutputs", "run", "see"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Shown:
         return self.shrunk is None, len(self.shrunk.tape.events) if self.shrunk else 0
 
 
-def _see(found: Sequence[FailingTape], target: str, origin: Origin, saves: Saves) -> list[Finding]:
+def see(found: Sequence[FailingTape], target: str, origin: Origin, saves: Saves) -> list[Finding]:
     """Save the failing tapes as they are: to remove guards, and to shrink, takes minutes."""
     if not found:
         return []
@@ -174,7 +174,7 @@ def run(
     show("playing tapes")
     coverage = measure_coverage(target, found, changes, sources, budget)
     origin = Origin(target, tree.release, seed=budget.seed)
-    seen = _see(coverage.failing_tapes, target, origin, saves)
+    seen = see(coverage.failing_tapes, target, origin, saves)
     show(f"removing {len(changes)} guards, one at a time")
     reasons = reasons_for(target)
     guards = tried(changes, prove(target, changes, sources, coverage, budget, reasons.unnoticeable), reasons)
