@@ -34,8 +34,8 @@ def user_path(text: str) -> Path:
     first, _, rest = text.partition("/")
     try:
         path = Path(home, rest) if home and first == "~" else Path(text).expanduser()
-    except RuntimeError as error:
-        raise TargetError(f"{text}: {error}".rstrip(".")) from None
+    except RuntimeError:
+        raise TargetError(f"{text}: there is no home folder of {first}; give another path") from None
     return Path(os.environ.get(USER_FOLDER) or os.getcwd(), path)
 
 
@@ -184,6 +184,14 @@ class Family(ABC):
             TargetError: it cannot be had.
         """
         return None
+
+    def files(self, text: str) -> list[Path]:
+        """The files, and folders of sources, that are read for a target by its name. Nothing is fetched.
+
+        Raises:
+            TargetError: it names a folder that cannot be found.
+        """
+        return []
 
     def add(self, text: str) -> str:
         """Fetch a target now, so that later runs need no network; what to tell of it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from ....models.config import Config
 from ..base import Target
@@ -92,6 +93,9 @@ class Sglang(Family):
 
     def release(self, text: str) -> str | None:
         return fetch.resolve(text).version
+
+    def files(self, text: str) -> list[Path]:
+        return fetch.files_of(text)
 
     def add(self, text: str) -> str:
         release = fetch.add(text)
