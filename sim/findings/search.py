@@ -1,14 +1,15 @@
-"""From a campaign to findings: play, shrink what diverged, and keep one finding a bug.
+"""From a campaign to causes: play, group what diverged by its place in the target's code, and shrink the shortest.
 
 outcome = find(Origin("builtin", seed=0), Budget(tapes=1000), workers=2)
-outcome.findings    # in the order of tape numbers
+outcome.causes      # one a bug, as far as this can be decided
+outcome.findings    # all that were shrunk, the ones of a cause in the order in which they were
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,9 +23,14 @@ from ..run.process import ANSWER_SECONDS
 from ..run.progress import Progress
 from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
 from ..targets.base import TargetError
+from .cause import Cause, same_cause, same_place
 from .finding import Finding, Origin
 
 __all__ = ["Outcome", "find"]
+
+SHRUNK = 2
+"""Tapes that are shrunk of those that are certain to have one cause; a minimal tape may be shorter than another by
+chance."""
 
 HANG_SECONDS = 3.0
 """Seconds for a candidate if the target does not return in the bug, and"""
@@ -42,12 +48,14 @@ class Outcome:
 
     Attributes:
         results: the campaign's results.
-        findings: one a bug, in the order of tape numbers.
+        findings: the distinct ones.
+        causes: the same, grouped by cause, in the order of their first findings.
         shrink_seconds: how long the shrink of each finding took, in the same order.
     """
 
     results: Results
     findings: list[Finding] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
     shrink_seconds: list[float] = field(default_factory=list)
 
 
@@ -71,18 +79,65 @@ def find(
     campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.scope, show.campaign)
     results = campaign.run()
     outcome = Outcome(results)
-    signatures = set()
     with closing(_Shrinker(origin.target, origin.mutant, results)) as shrinker:
-        for number, found in enumerate(results.found, 1):
-            shrunk, seconds = shrinker.run(found, partial(show.shrinking, number, len(results.found)))
-            unsteady = shrinker.again(shrunk) != shrunk.divergence
-            finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
-            if finding.signature not in signatures:
-                signatures.add(finding.signature)
-                keep(finding)
-                outcome.findings.append(finding)
-                outcome.shrink_seconds.append(seconds)
+        groups = _groups(origin.target, [shrinker.located(found) for found in results.found])
+        for number, group in enumerate(groups, 1):
+            _examine(origin, group, shrinker, partial(show.shrinking, number, len(groups)), outcome, keep)
     return outcome
+
+
+def _groups(target: str, located: Sequence[Found]) -> list[list[Found]]:
+    """What is certain to have one cause, the shortest tapes of a group first."""
+    groups: list[list[Found]] = []
+    for found in located:
+        alike = (it for it in groups if same_place(target, it[0].divergence, found.divergence))
+        group = next(alike, None)
+        if group is None:
+            groups.append([found])
+        else:
+            group.append(found)
+    return [sorted(group, key=lambda it: (it.divergence.event, it.index)) for group in groups]
+
+
+def _examine(
+    origin: Origin,
+    group: Sequence[Found],
+    shrinker: _Shrinker,
+    show: Callable[[int], None],
+    outcome: Outcome,
+    keep: Callable[[Finding], object],
+) -> None:
+    """Shrink the shortest tapes of a group, until some show its cause, and enter their findings."""
+    shown = 0
+    cause: Cause | None = None
+    for number, found in enumerate(group):
+        if shown == SHRUNK and cause is not None:
+            cause.not_shrunk += len(group) - number
+            cause.tapes += sum(it.tapes for it in group[number:])
+            return
+        shrunk, seconds = shrinker.run(found, show)
+        unsteady = shrinker.again(shrunk) != shrunk.divergence
+        divergence = shrinker.place(shrunk)
+        finding = Finding(replace(origin, index=found.index), shrunk.tape, divergence, shrunk, unsteady)
+        entered = _enter(finding, found.tapes, outcome)
+        if not outcome.findings or all(it.signature != finding.signature for it in outcome.findings):
+            keep(finding)
+            outcome.findings.append(finding)
+            outcome.shrink_seconds.append(seconds)
+        if same_place(origin.target, found.divergence, divergence):
+            shown, cause = shown + 1, entered
+
+
+def _enter(finding: Finding, tapes: int, outcome: Outcome) -> Cause:
+    """Enter a finding into the first cause that it has; into a new one if there is none."""
+    for cause in outcome.causes:
+        if any(same_cause(it, finding) for it in cause.findings):
+            if all(it.signature != finding.signature for it in cause.findings):
+                cause.findings.append(finding)
+            cause.tapes += tapes
+            return cause
+    outcome.causes.append(Cause([finding], tapes))
+    return outcome.causes[-1]
 
 
 def _took_the_process(divergence: Divergence) -> bool:
@@ -146,6 +201,25 @@ class _Shrinker:
         judge = _counted(player.play, show)
         shrunk = shrink(found.tape, found.divergence, profile, judge, budget, player.effect)
         return shrunk, time.monotonic() - started
+
+    def located(self, found: Found) -> Found:
+        """The same with the place in the target's code that made the state wrong, as far as it can be known."""
+        return replace(found, divergence=self._located(found.tape, found.divergence))
+
+    def place(self, shrunk: Shrunk) -> Divergence:
+        """A shrunk tape's divergence with its place, likewise."""
+        return self._located(shrunk.tape, shrunk.divergence)
+
+    def _located(self, tape: Tape, divergence: Divergence) -> Divergence:
+        if self._interrupted or tape.config.level != "engine" or divergence.kind == "hang":
+            return divergence
+        try:
+            return self._player("shrink").located(tape, divergence)
+        except KeyboardInterrupt:
+            self._interrupted = True
+        except TargetError as error:
+            self._results.notes.append(f"a tape could not be played again: {error}")
+        return divergence
 
     def again(self, shrunk: Shrunk) -> Divergence | None:
         """The tape's divergence in a fresh process. A divergence that kills the process is accepted without

@@ -10,6 +10,7 @@ from typing import Any
 from ..core.divergence import Divergence
 from ..core.event import Event
 from ..targets.base import V_MARK, Rows, TargetError
+from .calls import places
 
 __all__ = ["Check", "check", "crash", "holds", "listed", "rule"]
 
@@ -82,6 +83,7 @@ def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ..
     if isinstance(error, TargetError) or not theirs:
         raise error
     engine = [place for place in theirs if not place[0].f_globals["__name__"].startswith(adapter)] or theirs
+    calls = places(frames, adapter)
     frame, line = next(
         (it for it in reversed(engine) if not it[0].f_globals["__name__"].startswith("torch")), engine[-1]
     )
@@ -89,4 +91,5 @@ def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ..
     text = str(error).strip().splitlines()
     detail = f": {text[0]}" if text else ""
     what = f"{event.kind} raised {type(error).__name__}{detail}"
-    return Divergence("crash", "crash", index, what, f"event {{{index}}} is one that a scheduler may ask for; {where}")
+    why = f"event {{{index}}} is one that a scheduler may ask for; {where}"
+    return Divergence("crash", "crash", index, what, why, calls=tuple(calls))

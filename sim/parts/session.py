@@ -31,6 +31,7 @@ class EngineSession:
 
     def __init__(self, target: Any, config: Config, parts: Sequence[Part]) -> None:
         self._target = target
+        self.adapter: tuple[str, ...] = target.adapter
         self._parts = parts
         target.build(config)
         self.world: EngineWorld = _own(parts, "world", _plain_world)(config, target)

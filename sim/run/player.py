@@ -88,6 +88,16 @@ class Player:
         self._effect, self.cpu = answer["effect"], answer["cpu"]
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
 
+    def located(self, tape: Tape, divergence: Divergence) -> Divergence:
+        """Return a tape's divergence with the call chain that made the state wrong, as far as it can be known."""
+        if divergence.calls or divergence.event < 0:
+            return divergence
+        try:
+            return replace(divergence, calls=self._worker.locate(dumps(tape), divergence))
+        except (WorkerHung, WorkerDied, TargetError):
+            self._renew()
+            return divergence
+
     def effect(self) -> Tape | None:
         """Return the part of the last tape that took effect, or None if that is all of it."""
         return None if self._effect is None else loads(self._effect)

@@ -223,6 +223,14 @@ class WorkerProcess(ChildProcess):
         answer: dict[str, Any] = self.receive(self._answer_seconds + rows * ROW_SECONDS)
         return answer
 
+    def locate(self, tape_text: str, divergence: Divergence) -> tuple[str, ...]:
+        """Return the call chain in the target's own code that made the state wrong; none if it is not known.
+
+        Raises the same exceptions as `run`.
+        """
+        self.send({"op": "locate", "tape": tape_text, "divergence": divergence_to_json(divergence)})
+        return tuple(self.receive(self._answer_seconds)["calls"])
+
 
 def _signal_name(number: int) -> str:
     try:
@@ -278,7 +286,8 @@ def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
 def divergence_from_json(values: dict[str, Any]) -> Divergence:
     """Return the divergence of these JSON values."""
     rows = tuple(LocRow(**row) for row in values["rows"])
-    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"]), "state": tuple(values["state"])})
+    lists = {name: tuple(values[name]) for name in ("during", "state", "calls")}
+    return Divergence(**{**values, "rows": rows, **lists})
 
 
 def profile_to_json(profile: Profile) -> dict[str, Any]:

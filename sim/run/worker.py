@@ -10,6 +10,7 @@ Requests, one a line:
   tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
+- ``{"op": "locate", "tape": TEXT, "divergence": ...}``: ``calls`` is the call chain that made the state wrong.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from ..parts.events_file import read
 from ..parts.generate import generate_tape
 from ..parts.hooks import declared, fingerprint, watched
 from ..parts.legality import find_violation, profile_of
+from ..parts.locate import locate
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from .process import divergence_to_json, profile_to_json, worker_streams
+from .process import divergence_from_json, divergence_to_json, profile_to_json, worker_streams
 
 __all__ = ["Session", "main", "place", "serve"]
 
@@ -79,6 +81,10 @@ class Session:
             effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
             yield {**_verdict(verdict), "effect": effect, "cpu": time.process_time() - started}
 
+    def locate(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        divergence = divergence_from_json(request["divergence"])
+        yield {"calls": locate(loads(request["tape"]), self.target, divergence)}
+
 
 def place(tape: Tape, divergence: Divergence | None) -> list[str]:
     """Return what tells this divergence apart from others of its class before anything is shrunk."""
@@ -95,7 +101,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def _answers(session: Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert session is not None
-    yield from session.run(request) if request["op"] == "run" else session.play(request)
+    answer = {"run": session.run, "play": session.play, "locate": session.locate}[request["op"]]
+    yield from answer(request)
 
 
 def serve(requests: TextIO, answers: TextIO, opened: Callable[[dict[str, Any]], Session] = Session) -> None:
