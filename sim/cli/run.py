@@ -11,6 +11,7 @@ import click
 
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
+from ..findings.cause import Cause
 from ..findings.files import check_outputs, save, write
 from ..findings.finding import Finding, Origin
 from ..findings.summary import Summary
@@ -76,8 +77,11 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     with progress() as show:
         outcome = fuzzing.find(origin, budget, workers, show, lambda finding: saved.append(save(finding, folder)))
     results = outcome.results
-    for finding, path, seconds in zip(outcome.findings, saved, outcome.shrink_seconds, strict=True):
-        _report(finding, str(path), seconds)
+    known = zip(outcome.findings, saved, outcome.shrink_seconds, strict=True)
+    files = {finding.signature: (path, seconds) for finding, path, seconds in known}
+    for cause in outcome.causes:
+        path, seconds = files[cause.first.signature]
+        _report(cause.first, str(path), seconds, _others(cause))
     summary = Summary(
         target=origin.target,
         release=origin.release,
@@ -92,6 +96,7 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
         seen=results.seen,
         diverged=results.diverged,
         interrupted=results.interrupted,
+        causes=outcome.causes,
     )
     say(summary.text(), newline=False)
     for note in results.notes:
@@ -160,7 +165,16 @@ def _applied(played: replaying.Replayed, times: int) -> str:
     return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
 
 
-def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
-    first, _, rest = render(finding, saved, seconds).partition("\n")
+def _others(cause: Cause) -> str:
+    """What else shows the same cause as the reported finding."""
+    more = len(cause.findings) - 1
+    words = [f"{more} more minimal tape{'s' * (more != 1)} of this cause"] if more else []
+    if cause.not_shrunk:
+        words.append(f"{cause.not_shrunk} more way{'s' * (cause.not_shrunk != 1)} to diverge not shrunk")
+    return f"{', '.join(words)}; shown by {cause.tapes} tapes of the campaign" if words else ""
+
+
+def _report(finding: Finding, saved: str | None = None, seconds: float | None = None, others: str = "") -> None:
+    first, _, rest = render(finding, saved, seconds, others).partition("\n")
     say(click.style(first, bold=True))
     say(rest)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...models.config import LEVELS
 from ..core.divergence import Divergence
-from ..core.tape import Tape
 from ..parts.allocator.events import AllocExtendSwaTail
 from ..tapes.scenarios import plain
 from ..targets.registry import family_of
@@ -21,6 +21,8 @@ __all__ = ["Cause", "blamed", "same_cause", "same_place", "shape", "site"]
 
 _PLACE = re.compile(r"(?P<file>\S+):(?P<line>\d+) (?P<function>\S+)")
 
+_NUMBER = re.compile(r":\d+ ")
+
 _NEAR = 3
 """Functions at the end of a call chain that are near its change."""
 
@@ -29,11 +31,17 @@ _RAISED = re.compile(r"^\S+ (raised \w+)")
 _WRONG_FREE = frozenset({"alias", "double-free", "race", "use-after-free"})
 """Classes of one mistake: a slot was freed or handed out while somebody had it."""
 
+_USES = frozenset({"read_kv", "translate", "write_kv"})
+"""Events that use a translation."""
+
+_LEAVES = frozenset({"abort", "finish"})
+"""Events with which a request leaves."""
+
 _SLOT_CHECKS = frozenset({"owners", "races"})
 """Checks that see that mistake."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Cause:
     """Findings of one cause.
 
@@ -52,6 +60,29 @@ class Cause:
         """The finding with the shortest tape."""
         return min(self.findings, key=lambda it: (len(it.tape.events), it.origin.index or 0))
 
+    @property
+    def place(self) -> str | None:
+        """The place in the target's code that went wrong in the shortest tape, if it is known."""
+        return site(self.first.divergence, self.first.origin.target)
+
+    @property
+    def signatures(self) -> set[tuple[object, ...]]:
+        """The signatures of its findings."""
+        return {finding.signature for finding in self.findings}
+
+    @property
+    def label(self) -> str:
+        """The class of the first finding, and the function that went wrong if it is known."""
+        found = self.findings[0]
+        place = site(found.divergence, found.origin.target)
+        return found.divergence.kind if place is None else f"{found.divergence.kind} in {place.rpartition(' ')[2]}"
+
+    def join(self, other: Cause) -> None:
+        """Take over another cause that turned out to be this one."""
+        self.findings += other.findings
+        self.tapes += other.tapes
+        self.not_shrunk += other.not_shrunk
+
 
 def same_cause(one: Finding, other: Finding) -> bool:
     """Whether two findings, on one target or on two versions of it, have the same cause.
@@ -64,12 +95,12 @@ def same_cause(one: Finding, other: Finding) -> bool:
     a, b = one.divergence, other.divergence
     if one.tape.config.level != other.tape.config.level or _way(a) != _way(b) or a.during != b.during:
         return False
+    alike = shape(one) == shape(other)
+    if one.tape.config.level != LEVELS[1]:
+        return alike
     if a.calls and b.calls:
-        return shape(one.tape) == shape(other.tape) and _near(one) & _near(other) != frozenset()
-    if shape(one.tape) == shape(other.tape):
-        return True
-    alike = plain(a.what) == plain(b.what) and blamed(one.tape, a) == blamed(other.tape, b)
-    return alike and one.tape.config.level == "engine"
+        return alike and _near(one) & _near(other) != frozenset()
+    return alike or (plain(a.what) == plain(b.what) and blamed(one) == blamed(other))
 
 
 def same_place(target: str, a: Divergence, b: Divergence, lines: bool = True) -> bool:
@@ -86,19 +117,19 @@ def same_place(target: str, a: Divergence, b: Divergence, lines: bool = True) ->
 
 def site(divergence: Divergence, target: str) -> str | None:
     """The place in the target's code that made the state wrong, as ``file:line function``: the innermost function that
-    does not only carry out what its caller asks for. None if it is not known."""
+    does not only carry out what its caller asks for. None if it is not known, or if a whole group of frees was carried
+    out there."""
     calls = [call for call in divergence.calls if _PLACE.fullmatch(call)]
-    if not calls:
-        return None
-    if divergence.kind == "crash":
+    if divergence.kind == "crash" and calls:
         return calls[-1]
-    return (_without_plumbing(calls, target) or calls)[-1]
+    inner = _without_plumbing(calls, target)
+    return inner[-1] if inner else None
 
 
 def _without_plumbing(calls: Sequence[str], target: str) -> list[str]:
     family = family_of(target)
     plumbing = re.compile("|".join(family.plumbing if family is not None else ()) or r"(?!)")
-    return [call for call in calls if not plumbing.search(_file(call))]
+    return [call for call in calls if not plumbing.search(_NUMBER.sub(" ", call))]
 
 
 def _file(call: str) -> str:
@@ -122,28 +153,32 @@ def _way(divergence: Divergence) -> tuple[str, ...]:
     return kind, check
 
 
-def blamed(tape: Tape, divergence: Divergence) -> tuple[str, ...]:
-    """The kinds of the events that made the state wrong: the one after which it showed, or the one that made a
-    translation stale."""
+def blamed(finding: Finding) -> str:
+    """The kind of the event that made the state wrong: the one after which it showed, or the one that made a
+    translation stale. Allocating methods are one kind; empty if it is not known."""
+    divergence, events = finding.divergence, finding.tape.events
     event = divergence.stale_at if divergence.stale_at is not None else divergence.event
-    return (_kind(tape.events[event].kind),) if 0 <= event < len(tape.events) else ()
+    return _kind(events[event].kind) if 0 <= event < len(events) else ""
 
 
 def _kind(kind: str) -> str:
-    return "alloc" if kind.startswith("alloc") else kind
+    if kind.startswith("alloc"):
+        return "alloc"
+    return "use" if kind in _USES else "leave" if kind in _LEAVES else kind
 
 
-def shape(tape: Tape) -> tuple[object, ...]:
-    """The shape of a minimal tape: the kinds of its events.
+def shape(finding: Finding) -> tuple[object, ...]:
+    """The shape of a minimal tape.
 
-    The allocating method does not matter. At the allocator level the pool matters if its own code ran, and whether a
-    tail was allocated. With whole requests, an arrival may come at any time before its admission, and requests may
-    leave in several ways.
+    With whole requests, the kinds of its events in order; an arrival may come at any time before its admission. At the
+    allocator level, what is called on the way to the blamed call may be in any order. There the pool matters if its own
+    code ran, and a tail if its allocation is blamed.
     """
+    tape = finding.tape
     kinds = [_kind(event.kind) for event in tape.events]
-    if tape.config.level == "engine":
-        leave = {"abort": "leave", "finish": "leave"}
-        return (tape.config.level, *(leave.get(kind, kind) for kind in kinds if kind != "arrive"))
-    pool = tape.config.pool if "write_kv" in kinds or "translate" in kinds else ""
-    tail = any(isinstance(event, AllocExtendSwaTail) and event.tail < event.count for event in tape.events)
-    return (tape.config.level, pool, tail, *kinds)
+    if tape.config.level == LEVELS[1]:
+        return tuple(kind for kind in kinds if kind != "arrive")
+    culprit = blamed(finding)
+    tails = [event for event in tape.events if isinstance(event, AllocExtendSwaTail) and event.tail < event.count]
+    pool = tape.config.pool if "use" in kinds else ""
+    return culprit, pool, culprit == "alloc" and bool(tails), frozenset(kinds)

@@ -80,7 +80,7 @@ def save(finding: Finding, folder: Path) -> Path:
     if origin.scope.level != LEVELS[0]:
         parts += [origin.scope.level, *origin.scope.features]
     drawn = [origin.tape] if origin.tape is not None else [f"seed{origin.seed}", f"tape{origin.index}"]
-    parts += [*drawn, finding.divergence.kind]
+    parts += [*drawn, finding.cause or finding.divergence.kind]
     path = folder / f"{'-'.join(map(_plain, parts))}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def save(finding: Finding, folder: Path) -> Path:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[-80:]
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[-80:]
 
 
 def _cannot(path: Path, error: OSError) -> KeepError:

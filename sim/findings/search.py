@@ -120,6 +120,7 @@ def _examine(
         divergence = shrinker.place(shrunk)
         finding = Finding(replace(origin, index=found.index), shrunk.tape, divergence, shrunk, unsteady)
         entered = _enter(finding, found.tapes, outcome)
+        finding = replace(finding, cause=entered.label)
         if not outcome.findings or all(it.signature != finding.signature for it in outcome.findings):
             keep(finding)
             outcome.findings.append(finding)
@@ -129,15 +130,19 @@ def _examine(
 
 
 def _enter(finding: Finding, tapes: int, outcome: Outcome) -> Cause:
-    """Enter a finding into the first cause that it has; into a new one if there is none."""
-    for cause in outcome.causes:
-        if any(same_cause(it, finding) for it in cause.findings):
-            if all(it.signature != finding.signature for it in cause.findings):
-                cause.findings.append(finding)
-            cause.tapes += tapes
-            return cause
-    outcome.causes.append(Cause([finding], tapes))
-    return outcome.causes[-1]
+    """Enter a finding into the cause that it has, into a new one if there is none. Two causes that it has are one."""
+    cause, *others = [it for it in outcome.causes if any(same_cause(known, finding) for known in it.findings)] or [
+        Cause([], 0)
+    ]
+    for other in others:
+        cause.join(other)
+        outcome.causes.remove(other)
+    if cause not in outcome.causes:
+        outcome.causes.append(cause)
+    if all(it.signature != finding.signature for it in cause.findings):
+        cause.findings.append(finding)
+    cause.tapes += tapes
+    return cause
 
 
 def _took_the_process(divergence: Divergence) -> bool:
@@ -211,7 +216,7 @@ class _Shrinker:
         return self._located(shrunk.tape, shrunk.divergence)
 
     def _located(self, tape: Tape, divergence: Divergence) -> Divergence:
-        if self._interrupted or tape.config.level != "engine" or divergence.kind == "hang":
+        if self._interrupted or _took_the_process(divergence):
             return divergence
         try:
             return self._player("shrink").located(tape, divergence)

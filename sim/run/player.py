@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...models.config import LEVELS
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.events_file import another_file
@@ -90,7 +91,8 @@ class Player:
 
     def located(self, tape: Tape, divergence: Divergence) -> Divergence:
         """Return a tape's divergence with the call chain that made the state wrong, as far as it can be known."""
-        if divergence.calls or divergence.event < 0:
+        known = divergence.calls or divergence.kind == "hang" or divergence.event < 0
+        if known or tape.config.level == LEVELS[0]:
             return divergence
         try:
             return replace(divergence, calls=self._worker.locate(dumps(tape), divergence))
@@ -208,5 +210,7 @@ def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -
             seen.update(player.seen)
         seconds = time.monotonic() - started
         profiles = player.profiles
-    divergence = next((outcome for outcome in verdicts if outcome is not None), None)
+        divergence = next((outcome for outcome in verdicts if outcome is not None), None)
+        if divergence is not None:
+            divergence = player.located(fitted, divergence)
     return Replayed(fitted, divergence, verdicts, events, skipped, seen, seconds, notes, profiles)

@@ -88,8 +88,8 @@ class Family(ABC):
         covered: the source that line coverage counts: patterns for ``path`` or ``path:function``.
         loads_late: targets load some of their modules while tapes are played.
         releases: names of the known releases that can be driven, oldest first.
-        plumbing: patterns for files whose functions carry out what their callers ask for, such as allocators: if a slot
-            is freed wrongly, the caller is to blame.
+        plumbing: patterns for ``FILE FUNCTION`` of code that carries out what others ask for, such as allocators: if a
+            slot is freed wrongly, the caller is to blame.
         pulls: address of a pull request, without its number.
     """
 
