@@ -65,6 +65,7 @@ class Divergence:
         calls: the call chain in the target's own code, from the driver's call to the exception or to the change that
             made the state wrong, as ``file:line function``; empty if it is not known. Like `state`, it tells no two
             divergences apart.
+        consequences: what other checks find after the same event, each with the check's name; likewise.
     """
 
     kind: str
@@ -76,6 +77,7 @@ class Divergence:
     during: tuple[str, ...] = ()
     state: tuple[str, ...] = field(default=(), compare=False)
     calls: tuple[str, ...] = field(default=(), compare=False)
+    consequences: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> tuple[str, str]:

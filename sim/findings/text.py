@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..core.divergence import LocRow
 from ..core.tape import Tape
@@ -56,6 +57,12 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     if divergence.calls:
         lines += ["", f"  Call chain {_CHAIN_TO.get(divergence.kind, 'at which the state became wrong')}:"]
         lines += [f"    {call}" for call in shown(divergence.calls)]
+    if divergence.consequences:
+        lines += [
+            "",
+            "  Consequences:",
+            *(f"    {fact(replace(divergence, what=it))}" for it in divergence.consequences),
+        ]
     why = sentence(divergence, tape)
     if why != fact(divergence):
         lines += ["", *_wrapped(f"Why: {why}.")]

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from types import FrameType
 from typing import Any
@@ -24,6 +25,7 @@ from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..core.timeouts import PASSED_ON
 from .calls import is_targets, places
+from .check import Check
 from .drive import drive_session
 from .engine.step import EngineStep
 from .registry import parts_of
@@ -47,31 +49,35 @@ _NOTHING = range(0)
 _Wrong = Callable[[EngineStep], bool]
 
 
-def locate(tape: Tape, target: Any, divergence: Divergence) -> tuple[str, ...]:
-    """The call chain in the target's own code that made the state wrong. None if it is not known: the state turned
-    wrong outside the target's code, or the tape does not diverge in this way any more."""
+def locate(tape: Tape, target: Any, divergence: Divergence) -> Divergence:
+    """A tape's divergence with the call chain in the target's own code that made the state wrong, and with what other
+    checks find after the same event.
+
+    The chain is empty if the state turned wrong outside the target's code, or if the tape does not diverge in this way
+    any more.
+    """
     if divergence.calls or divergence.event < 0 or tape.config.level != "engine":
-        return divergence.calls
-    count = _watched(tape, target, divergence, _NOTHING).moments
-    if not count:
-        return ()
-    stride = -(-count // MAX_LOOKS)
-    watch = _watched(tape, target, divergence, range(0, count, stride))
+        return divergence
+    count, found = _watched(tape, target, divergence, _NOTHING)
+    if found != divergence or not count.moments:
+        return divergence
+    stride = -(-count.moments // MAX_LOOKS)
+    watch, _ = _watched(tape, target, divergence, range(0, count.moments, stride))
     if stride > 1 and watch.right is not None:
-        watch = _watched(tape, target, divergence, range(watch.right, min(watch.right + stride + 1, count)))
-    return watch.calls
+        rest = range(watch.right, min(watch.right + stride + 1, count.moments))
+        watch, _ = _watched(tape, target, divergence, rest)
+    return replace(divergence, calls=watch.calls, consequences=found.consequences)
 
 
-def _watched(tape: Tape, target: Any, divergence: Divergence, looks: range) -> _Watch:
-    """What was seen of the divergence's event at these of its moments."""
+def _watched(tape: Tape, target: Any, divergence: Divergence, looks: range) -> tuple[_Watch, Divergence | None]:
+    """What was seen of the divergence's event at these of its moments, and the tape's divergence."""
     session = _WatchedSession(target, tape.config, parts_of(tape.config))
     session.watch = _Watch(session, divergence, looks)
-    drive_session(tape, session)
-    return session.watch
+    return session.watch, drive_session(tape, session).divergence
 
 
 class _WatchedSession(EngineSession):
-    """A session that watches one event."""
+    """A session that watches one event, and asks all checks about a state that is wrong."""
 
     watch: _Watch
 
@@ -80,6 +86,19 @@ class _WatchedSession(EngineSession):
             return super().act(step)
         with self.watch.watching(step):
             return super().act(step)
+
+    def explained(self, step: EngineStep, check: Check, found: Divergence) -> Divergence:
+        others = (_asked(it, step) for it in self.checks if it.order >= check.order and it is not check)
+        return replace(found, consequences=tuple(it for it in others if it is not None))
+
+
+def _asked(check: Check, step: EngineStep) -> str | None:
+    """What a check finds, with its name; nothing if the state is too broken to be looked at."""
+    try:
+        found = check.run(step)
+    except Exception:
+        return None
+    return None if found is None else f"{found.kind} ({check.name}): {found.what}"
 
 
 class _Watch:

@@ -66,7 +66,7 @@ class EngineSession:
             for check in self.checks:
                 divergence = check.run(step)
                 if divergence is not None:
-                    return _with_scene(step, check, divergence)
+                    return self.explained(step, check, divergence)
         except PASSED_ON:
             raise
         except BaseException as error:
@@ -83,6 +83,10 @@ class EngineSession:
         """Play a step's event; False if it does not apply, as no event of a part does that the config lacks."""
         known = self.events.get(step.event.kind)
         return known is not None and known.play(step.event, step)
+
+    def explained(self, step: EngineStep, check: Check, found: Divergence) -> Divergence:
+        """What a check has found, with what helps people to understand it."""
+        return _with_scene(step, check, found)
 
     def failure(self, step: EngineStep, error: BaseException) -> Divergence:
         """What an exception out of the target is."""

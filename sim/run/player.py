@@ -90,12 +90,13 @@ class Player:
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
 
     def located(self, tape: Tape, divergence: Divergence) -> Divergence:
-        """Return a tape's divergence with the call chain that made the state wrong, as far as it can be known."""
+        """Return a tape's divergence with the place that made the state wrong and with its consequences, as far as they
+        can be known."""
         known = divergence.calls or divergence.kind == "hang" or divergence.event < 0
         if known or tape.config.level == LEVELS[0]:
             return divergence
         try:
-            return replace(divergence, calls=self._worker.locate(dumps(tape), divergence))
+            return self._worker.locate(dumps(tape), divergence)
         except (WorkerHung, WorkerDied, TargetError):
             self._renew()
             return divergence

@@ -223,13 +223,14 @@ class WorkerProcess(ChildProcess):
         answer: dict[str, Any] = self.receive(self._answer_seconds + rows * ROW_SECONDS)
         return answer
 
-    def locate(self, tape_text: str, divergence: Divergence) -> tuple[str, ...]:
-        """Return the call chain in the target's own code that made the state wrong; none if it is not known.
+    def locate(self, tape_text: str, divergence: Divergence) -> Divergence:
+        """Return the divergence of a tape with the place that made the state wrong and its consequences; see
+        `parts.locate`.
 
         Raises the same exceptions as `run`.
         """
         self.send({"op": "locate", "tape": tape_text, "divergence": divergence_to_json(divergence)})
-        return tuple(self.receive(self._answer_seconds)["calls"])
+        return divergence_from_json(self.receive(self._answer_seconds)["divergence"])
 
 
 def _signal_name(number: int) -> str:
@@ -286,7 +287,7 @@ def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
 def divergence_from_json(values: dict[str, Any]) -> Divergence:
     """Return the divergence of these JSON values."""
     rows = tuple(LocRow(**row) for row in values["rows"])
-    lists = {name: tuple(values[name]) for name in ("during", "state", "calls")}
+    lists = {name: tuple(values[name]) for name in ("during", "state", "calls", "consequences")}
     return Divergence(**{**values, "rows": rows, **lists})
 
 

@@ -10,7 +10,8 @@ Requests, one a line:
   tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
-- ``{"op": "locate", "tape": TEXT, "divergence": ...}``: ``calls`` is the call chain that made the state wrong.
+- ``{"op": "locate", "tape": TEXT, "divergence": ...}``: ``divergence`` is the same with the place
+  that made the state wrong, and with its consequences.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Session:
 
     def locate(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         divergence = divergence_from_json(request["divergence"])
-        yield {"calls": locate(loads(request["tape"]), self.target, divergence)}
+        yield {"divergence": divergence_to_json(locate(loads(request["tape"]), self.target, divergence))}
 
 
 def place(tape: Tape, divergence: Divergence | None) -> list[str]:
