@@ -13,7 +13,7 @@ from ..core.event import Event
 from ..core.timeouts import PASSED_ON
 from .check import Check, crash
 from .engine.scene import scene
-from .engine.step import EngineStep
+from .engine.step import EngineStep, Raw
 from .hooks import declared
 from .part import Part
 
@@ -39,6 +39,7 @@ class EngineSession:
         self.events: dict[str, Any] = {event.kind: event for part in parts for event in part.events}
         self.events |= declared("engine")
         self._step = _own(parts, "step", EngineStep)
+        self._before: Raw | None = None
         self._observers = [make(self.world) for part in parts for make in part.observers]
 
     def play(self, index: int, event: Event) -> tuple[Event | None, Divergence | None]:
@@ -46,6 +47,7 @@ class EngineSession:
         step = self.step(index, event)
         divergence = self._compare(step)
         if divergence is None and step.effect is not None:
+            self._before = step.seen_by_checks
             self.world.mapping.follow(index, step.mapping)
         return step.effect, divergence
 
@@ -77,6 +79,7 @@ class EngineSession:
         """The step of an event that is about to be played."""
         step: EngineStep = self._step(index, event, self.world, self._target)
         step.effect = event
+        step.previous = self._before
         return step
 
     def act(self, step: EngineStep) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....models.graphs import Run, misplaced, padded
-from ....models.hicache import Copied, Fault, overlap_fault, partition_fault
+from ....models.hicache import Copied, overlap_fault
 from ....models.radix import structure_fault, wanted_locks
 from ...core.divergence import Divergence, LocRow
 from ...targets.base import V_MARK, Rows
@@ -15,7 +15,7 @@ from .events import Admit, Checkpoint
 from .step import EngineStep
 
 __all__ = [
-    "check_overflow", "check_structure", "check_admission", "check_owners", "check_races", "check_values",
+    "check_overflow", "check_structure", "check_admission", "check_races", "check_values",
     "check_graphs", "check_rows", "check_locks", "check_refusal", "check_eviction",
 ]  # fmt: skip
 
@@ -64,57 +64,6 @@ def check_admission(step: EngineStep) -> Divergence | None:
         return step.diverges("misaligned", what, f"a cached prefix is whole pages of {size}")
     if admission.loaded > admission.cached:
         return step.diverges("out-of-bounds", f"{what} and {admission.loaded} from the host alone")
-    return None
-
-
-@check("owners", order=60)
-def check_owners(step: EngineStep) -> Divergence | None:
-    """Owners: every slot of every pool is free, a node's, a request's own, or in flight, and only one of these."""
-    fault = _device_fault(step) or _shared_fault(step) or _host_fault(step)
-    return None if fault is None else step.diverges(fault.kind, fault.what)
-
-
-def _device_fault(step: EngineStep) -> Fault | None:
-    config = step.world.config
-    full = {f"node {node.node}": step.pages(node.full) for node in step.tree if node.full}
-    swa = {f"node {node.node}": step.pages(node.swa) for node in step.tree if node.swa}
-    for number, view in step.requests.items():
-        own = view.row[view.shared :]
-        wild = next((loc for loc in own if not 0 <= loc < len(step.mapping)), None)
-        if wild is not None:
-            return Fault("out-of-bounds", f"request {number} has full loc {wild}, which the mapping has no entry for")
-        full[f"request {number}"] = step.pages(own)
-        swa[f"request {number}"] = step.pages([step.mapping[loc] for loc in own if step.mapping[loc]])
-    flying, _ = step.in_flight
-    return partition_fault("full", config.full_pages, step.free.full, full, step.pages(flying.full)) or partition_fault(
-        "SWA", config.swa_pages, step.free.swa, swa, step.pages(flying.swa)
-    )
-
-
-def _shared_fault(step: EngineStep) -> Fault | None:
-    """What a running request shares with the tree must be the tree's: nobody else keeps it alive."""
-    kept = {page for node in step.tree for page in step.pages(node.full)}
-    for number, view in step.requests.items():
-        lost = step.pages(view.row[: view.shared]) - kept
-        if lost:
-            what = f"request {number} still uses full page {min(lost)}, which the tree freed"
-            return Fault("use-after-free", what)
-    return None
-
-
-def _host_fault(step: EngineStep) -> Fault | None:
-    config = step.world.config
-    if not config.host_full_size:
-        return None
-    _, flying = step.in_flight
-    for name, attribute, size, free, used in (
-        ("host full", "host_full", config.host_full_size, step.host_free.full, flying.full),
-        ("host SWA", "host_swa", config.host_swa_size, step.host_free.swa, flying.swa),
-    ):
-        owners = {f"node {node.node}": [slot + 1 for slot in getattr(node, attribute) or ()] for node in step.tree}
-        fault = partition_fault(name, size, [slot + 1 for slot in free], owners, [slot + 1 for slot in used])
-        if fault is not None:
-            return fault
     return None
 
 
