@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.divergence import Divergence
 from ..core.event import Event
+from ..core.panics import first_panic
 from ..targets.base import V_MARK, Rows, TargetError
 from .calls import places
 
@@ -89,6 +90,10 @@ def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ..
     )
     where = f"{frame.f_globals['__name__']}, line {line}, in {frame.f_code.co_name}"
     text = str(error).strip().splitlines()
+    panic = first_panic()
+    if panic is not None:
+        calls.append(f"{panic.place} panic")
+        text = [panic.message]
     detail = f": {text[0]}" if text else ""
     what = f"{event.kind} raised {type(error).__name__}{detail}"
     why = f"event {{{index}}} is one that a scheduler may ask for; {where}"

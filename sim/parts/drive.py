@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Protocol
 
+from ..core import panics
 from ..core.divergence import Divergence
 from ..core.event import Event
 from ..core.tape import Tape, Verdict
@@ -63,6 +64,7 @@ def drive_engine(tape: Tape, target: Any) -> Verdict:
 
 def drive_session(tape: Tape, session: Session) -> Verdict:
     """Play a tape in a session that has just begun. Raises as `play_tape`."""
+    panics.begin()
     world = session.world
     divergence = None
     index = -1

@@ -225,7 +225,12 @@ def _rows_of_requests(step: EngineStep) -> Divergence | None:
                 position, slot, found, wanted = fault
                 landed = _landed(step, layer, wanted) if swa and _wrote(step, number, start + position) else None
                 what = f"slot {slot} of layer {layer}, token {start + position} of request {number}, holds {found}"
-                return _wrong_row(step, f"{what}, expected {world.name(wanted)}", row[position], slot, landed)
+                what = f"{what}, expected {world.name(wanted)}"
+                if landed is None:
+                    why = _written_there(step, layer, slot) or f"request {number} attends to that row"
+                    return step.diverges("wrong-content", what, why, [LocRow(row[position], slot, None)])
+                why = f"the row was written to SWA slot {landed}: the translation differs from the mapping"
+                return step.diverges("stale-translation", what, why, [LocRow(row[position], slot, landed)])
     return None
 
 
@@ -240,11 +245,15 @@ def _landed(step: EngineStep, layer: int, tag: int) -> int | None:
     return keys.index(tag) if tag in keys else None
 
 
-def _wrong_row(step: EngineStep, what: str, loc: int, slot: int, landed: int | None) -> Divergence:
-    if landed is None:
-        return step.diverges("wrong-content", what, rows=[LocRow(loc, slot, None)])
-    why = f"the row was written to SWA slot {landed}: the translation differs from the mapping"
-    return step.diverges("stale-translation", what, why, [LocRow(loc, slot, landed)])
+def _written_there(step: EngineStep, layer: int, slot: int) -> str:
+    """Which token the event wrote to a slot that is another one's; empty if it wrote none there."""
+    key = step.contents[layer].keys[slot]
+    for request, start, stop in step.written:
+        tags = step.world.row_tags(request, start, stop, layer)
+        if key in tags:
+            event = f"[{step.index}] at event {{{step.index}}}"
+            return f"{event} rewrote the row, with that of token {start + tags.index(key)} of request {request}"
+    return ""
 
 
 def _rows_of_nodes(step: EngineStep) -> Divergence | None:
@@ -271,7 +280,9 @@ def _rows_of_nodes(step: EngineStep) -> Divergence | None:
                     what = f"{name} {slot} of layer {layer}, token {len(item.before) + position} of node {node.node},"
                     what = f"{what} holds {found}, expected {world.name(wanted)}"
                     what += step.origin(slot) if swa and places is node.swa else ""
-                    return step.diverges("wrong-content", what, "a request that matches this node reads that row")
+                    why = _written_there(step, layer, slot) if places is slots else ""
+                    why = why or "a request that matches this node reads that row"
+                    return step.diverges("wrong-content", what, why)
     return None
 
 
@@ -322,7 +333,7 @@ def check_locks(step: EngineStep) -> Divergence | None:
         need = wanted[node.node]
         if node.full_locks < need:
             what = f"node {node.node} is locked {node.full_locks} times and {need} running requests need it"
-            return step.diverges("use-after-free", what, "a lock was released early")
+            return step.diverges("use-after-free", what, _unlocked(step, node.node, "full_locks", node.full_locks))
         if quiet and node.full_locks > allowed[node.node]:
             need = allowed[node.node]
             what = f"node {node.node} is locked {node.full_locks} times and only {need} running requests need it"
@@ -330,11 +341,23 @@ def check_locks(step: EngineStep) -> Divergence | None:
         if node.swa is not None and 0 <= node.swa_locks < windows[node.node]:
             need = windows[node.node]
             what = f"node {node.node} has {node.swa_locks} SWA locks and {need} running requests attend to it"
-            return step.diverges("use-after-free", what, "an SWA lock was released early")
+            return step.diverges("use-after-free", what, _unlocked(step, node.node, "swa_locks", node.swa_locks))
         if node.swa_locks > node.full_locks:
             what = f"node {node.node} has {node.swa_locks} SWA locks and {node.full_locks} full locks"
             return step.diverges("leak", what, "an SWA lock outlived its full lock")
     return _beyond(step) or _host_locks(step)
+
+
+def _unlocked(step: EngineStep, number: int, locks: str, now: int) -> str:
+    """What the event did to a node that has too few locks."""
+    name = "a lock" if locks == "full_locks" else "an SWA lock"
+    if step.previous is None:
+        return f"{name} was released early"
+    event = f"[{step.index}] at event {{{step.index}}}"
+    before = next((getattr(node, locks) for node in step.previous.tree if node.node == number), None)
+    if before is None:
+        return f"{event} made the node, and did not give it {name} that its slots need"
+    return f"{event} released {name} early" if now < before else f"{event} did not take {name} that is needed"
 
 
 def _beyond(step: EngineStep) -> Divergence | None:

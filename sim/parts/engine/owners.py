@@ -100,12 +100,7 @@ def _why(step: EngineStep, fault: Fault) -> str:
     had = [owner for owner, pages in owned.items() if page in pages]
     named = f"{pool} page {page}"
     if fault.kind == "leak":
-        if free:
-            return f"{event} took {named} from the free list and left it to nobody"
-        rewritten = next((it for it in had if _rewritten(step, before, it)), None)
-        if rewritten is not None:
-            return f"{event} rewrote the row of {rewritten}, and did not free {named}, which the row had named"
-        return f"{event} took {named} from {' and '.join(had)} and did not free it" if had else ""
+        return _why_lost(step, before, event, named, had, free) + _still_mapped(step, pool, page)
     if fault.kind == "double-free":
         return f"{event} freed {named}, which was {'free already' if free else 'not free, more than once'}"
     if fault.kind == "race":
@@ -123,6 +118,25 @@ def _why(step: EngineStep, fault: Fault) -> str:
             return f"{event} {verb}gave {takers[-1]} {through}, and nobody allocated that page"
     was = "was free, and nobody allocated it" if free else "it also freed"
     return f"{event} {verb}gave {takers[-1]} {named}, which {was}"
+
+
+def _why_lost(step: EngineStep, before: Raw, event: str, named: str, had: Sequence[str], free: bool) -> str:
+    if free:
+        return f"{event} took {named} from the free list and left it to nobody"
+    rewritten = next((it for it in had if _rewritten(step, before, it)), None)
+    if rewritten is not None:
+        return f"{event} rewrote the row of {rewritten}, and did not free {named}, which the row had named"
+    return f"{event} took {named} from {' and '.join(had) or 'a transfer'} and did not free it"
+
+
+def _still_mapped(step: EngineStep, pool: str, page: int) -> str:
+    """The node whose full loc leads to an SWA page that nobody has, if there is one."""
+    size, mapping = step.world.config.page_size, step.mapping
+    for node in step.tree if pool == "SWA" else ():
+        for loc in node.full or ():
+            if mapping[loc] // size == page:
+                return f"; full loc {loc} of node {node.node} still maps to it"
+    return ""
 
 
 def _why_shared(step: EngineStep, before: Raw, event: str, page: int, owner: str) -> str:
