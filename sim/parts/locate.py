@@ -6,11 +6,12 @@ right to wrong. It is a hint for people, and it tells causes apart: two tapes th
 likely show one bug.
 
 An event has thousands of such moments, and a look at everything at each of them would take seconds. So the event is
-watched three times: its moments are counted, a number of them are looked at, then all between two of those.
+watched several times: its moments are counted, a number of them are looked at, then all between two of those.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -58,6 +59,7 @@ def locate(tape: Tape, target: Any, divergence: Divergence) -> Divergence:
     """
     if divergence.calls or divergence.event < 0 or tape.config.level != "engine":
         return divergence
+    _watched(tape, target, divergence, _NOTHING)  # an engine may load modules late; after this, moments are the same
     count, found = _watched(tape, target, divergence, _NOTHING)
     if found != divergence or not count.moments:
         return divergence
@@ -133,11 +135,15 @@ class _Watch:
                 self._look(step, frame if kind == "return" else frame.f_back)
             self.moments += 1
 
+        collects = gc.isenabled()
+        gc.disable()  # it would call finalizers at moments that differ from process to process
         sys.setprofile(moment)
         try:
             yield
         finally:
             sys.setprofile(None)
+            if collects:
+                gc.enable()
 
     def _look(self, step: EngineStep, frame: FrameType | None) -> None:
         try:
