@@ -14,7 +14,8 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -24,7 +25,7 @@ from typing import Any
 
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..core.timeouts import PASSED_ON
+from ..core.timeouts import PASSED_ON, Stuck
 from .calls import is_targets, places
 from .check import Check
 from .drive import drive_session
@@ -36,6 +37,9 @@ __all__ = ["locate"]
 
 MAX_LOOKS = 128
 """Moments that are looked at in one play."""
+
+MANY = 100
+"""Calls after which a function counts as one that loops."""
 
 _PAGE = re.compile(r"(host )?(full|SWA) (?:page|slot) (\d+)")
 
@@ -59,6 +63,10 @@ def locate(tape: Tape, target: Any, divergence: Divergence) -> Divergence:
     """
     if divergence.calls or divergence.event < 0 or tape.config.level != "engine":
         return divergence
+    if divergence.kind == "hang":
+        session = _WatchedSession(target, tape.config, parts_of(tape.config))
+        session.watch = loop = _Loop(divergence, session.adapter)
+        return replace(divergence, calls=loop.calls if drive_session(tape, session).divergence == divergence else ())
     _watched(tape, target, divergence, _NOTHING)  # an engine may load modules late; after this, moments are the same
     count, found = _watched(tape, target, divergence, _NOTHING)
     if found != divergence or not count.moments:
@@ -74,14 +82,14 @@ def locate(tape: Tape, target: Any, divergence: Divergence) -> Divergence:
 def _watched(tape: Tape, target: Any, divergence: Divergence, looks: range) -> tuple[_Watch, Divergence | None]:
     """What was seen of the divergence's event at these of its moments, and the tape's divergence."""
     session = _WatchedSession(target, tape.config, parts_of(tape.config))
-    session.watch = _Watch(session, divergence, looks)
-    return session.watch, drive_session(tape, session).divergence
+    session.watch = watch = _Watch(session, divergence, looks)
+    return watch, drive_session(tape, session).divergence
 
 
 class _WatchedSession(EngineSession):
     """A session that watches one event, and asks all checks about a state that is wrong."""
 
-    watch: _Watch
+    watch: _Watch | _Loop
 
     def act(self, step: EngineStep) -> bool:
         if step.index != self.watch.event:
@@ -164,6 +172,59 @@ class _Watch:
             frames.append((frame, frame.f_lineno))
             frame = frame.f_back
         return tuple(places(reversed(frames), self._adapter))
+
+
+class _Loop:
+    """Finds the function that does not return: the outermost one that has called others again and again.
+
+    Attributes:
+        event: the event's index.
+        calls: the call chain that leads to it. Its own line is that of its definition: where it is stopped is chance.
+    """
+
+    def __init__(self, divergence: Divergence, adapter: tuple[str, ...]) -> None:
+        self.event = divergence.event
+        self.calls: tuple[str, ...] = ()
+        self._adapter = adapter
+
+    @contextmanager
+    def watching(self, step: EngineStep) -> Iterator[None]:
+        """Count the calls that each function on the stack makes, until the event is ended."""
+        depth, made = 0, [0]
+
+        def moment(frame: FrameType, kind: str, _argument: object) -> None:
+            nonlocal depth
+            if kind not in ("call", "return") or not is_targets(frame.f_globals.get("__name__", ""), self._adapter):
+                return
+            if kind == "return":
+                depth -= 1
+                return
+            made[depth] += 1
+            depth += 1
+            del made[depth:]
+            made.append(0)
+
+        sys.setprofile(moment)
+        try:
+            yield
+        except Stuck as error:
+            sys.setprofile(None)
+            self._find(error, made)
+            raise
+        finally:
+            sys.setprofile(None)
+
+    def _find(self, error: Stuck, made: Sequence[int]) -> None:
+        frames = [
+            it
+            for it in traceback.walk_tb(error.__traceback__)
+            if is_targets(it[0].f_globals["__name__"], self._adapter)
+        ]
+        looping = next((depth for depth, number in enumerate(made) if depth and number >= MANY), len(frames))
+        chain = frames[:looping]
+        if chain:
+            last = chain[-1][0]
+            self.calls = tuple(places([*chain[:-1], (last, last.f_code.co_firstlineno)], self._adapter))
 
 
 def _fresh(step: EngineStep) -> EngineStep:

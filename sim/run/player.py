@@ -92,8 +92,7 @@ class Player:
     def located(self, tape: Tape, divergence: Divergence) -> Divergence:
         """Return a tape's divergence with the place that made the state wrong and with its consequences, as far as they
         can be known."""
-        known = divergence.calls or divergence.kind == "hang" or divergence.event < 0
-        if known or tape.config.level == LEVELS[0]:
+        if divergence.calls or divergence.event < 0 or tape.config.level == LEVELS[0]:
             return divergence
         try:
             return self._worker.locate(dumps(tape), divergence)

@@ -9,8 +9,9 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.drive import drive_engine
-from staleloc.sim.parts.engine.events import Admit, Arrive, Checkpoint, Decode, EvictWindow, Finish, Prefill
+from staleloc.sim.parts.engine.events import Abort, Admit, Arrive, Checkpoint, Decode, EvictWindow, Finish, Prefill
 from staleloc.sim.parts.locate import locate
+from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
 
@@ -59,3 +60,26 @@ def test_a_tape_that_does_not_diverge_any_more_says_nothing() -> None:
     divergence = Divergence("leak", "owners", 3, "full page 1 has no owner and is in no free list")
     target = load_builtin(MUTANTS["request-leaks-tail"])
     assert locate(Tape(CONFIG, RUNNING), target, divergence) is divergence
+
+
+class Looping(BuiltinEngine):
+    """Never comes back from an abort, in a function that calls others."""
+
+    def abort(self, request: int) -> None:
+        self._until_nothing_is_left()
+
+    def _until_nothing_is_left(self) -> None:
+        while self.raw_requests():
+            pass
+
+
+def test_a_hang_is_told_by_the_function_that_does_not_return() -> None:
+    """By its definition, for the line at which it is stopped is chance."""
+    tape, target = Tape(CONFIG, (*RUNNING, Abort(0))), Looping()
+    found = drive_engine(tape, target).divergence
+    assert found is not None
+    assert found.kind == "hang"
+    again = [locate(tape, target, found).calls for _ in range(2)]
+    assert again[0] == again[1]
+    assert again[0][-1].endswith(" Looping._until_nothing_is_left")
+    assert f":{Looping._until_nothing_is_left.__code__.co_firstlineno} " in again[0][-1]
