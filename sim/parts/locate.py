@@ -215,11 +215,8 @@ class _Loop:
             sys.setprofile(None)
 
     def _find(self, error: Stuck, made: Sequence[int]) -> None:
-        frames = [
-            it
-            for it in traceback.walk_tb(error.__traceback__)
-            if is_targets(it[0].f_globals["__name__"], self._adapter)
-        ]
+        stack = traceback.walk_tb(error.__traceback__)
+        frames = [it for it in stack if is_targets(it[0].f_globals.get("__name__", ""), self._adapter)]
         looping = next((depth for depth, number in enumerate(made) if depth and number >= MANY), len(frames))
         chain = frames[:looping]
         if chain:

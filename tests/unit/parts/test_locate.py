@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staleloc.models.config import SWA, Config
+from staleloc.sim.core import timeouts
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.event import Event
 from staleloc.sim.core.tape import Tape
@@ -73,8 +74,10 @@ class Looping(BuiltinEngine):
             pass
 
 
-def test_a_hang_is_told_by_the_function_that_does_not_return() -> None:
+def test_a_hang_is_told_by_the_function_that_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its definition, for the line at which it is stopped is chance."""
+    monkeypatch.setattr(timeouts, "_patience", 0.2)
+    monkeypatch.setattr(timeouts, "AGAIN", 0.2)
     tape, target = Tape(CONFIG, (*RUNNING, Abort(0))), Looping()
     found = drive_engine(tape, target).divergence
     assert found is not None
