@@ -287,7 +287,7 @@ def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
 def divergence_from_json(values: dict[str, Any]) -> Divergence:
     """Return the divergence of these JSON values."""
     rows = tuple(LocRow(**row) for row in values["rows"])
-    lists = {name: tuple(values[name]) for name in ("during", "state", "calls", "consequences")}
+    lists = {name: tuple(values.get(name, ())) for name in ("during", "state", "calls", "consequences")}
     return Divergence(**{**values, "rows": rows, **lists})
 
 

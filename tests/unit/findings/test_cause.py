@@ -1,6 +1,7 @@
 """Which findings have one cause: by the function of the target that went wrong, or by the shape of minimal tapes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +10,12 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.cause import Cause, same_cause, site
 from staleloc.sim.findings.finding import Finding, Origin
-from staleloc.sim.findings.search import Outcome, find
+from staleloc.sim.findings.search import find
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.engine.events import Admit, Arrive, Finish, Prefill
 from staleloc.sim.run.campaign import Budget
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.transform import Transform, builtin_root
 from staleloc.sim.targets.registry import scope_of
 
 CONFIG = Config(page_size=2, full_size=8, swa_size=8, layers=(SWA,))
@@ -69,21 +72,25 @@ def test_at_the_allocator_level_the_blamed_call_tells_causes_apart(last: object,
     assert same_cause(found(divergence, one), found(divergence, other)) is same
 
 
-def played(mutant: str, tapes: int) -> Outcome:
-    return find(Origin("builtin", mutant=mutant, seed=0, scope=scope_of(mutant, "engine")), Budget(tapes), 1)
-
-
-def test_one_defect_is_one_cause_with_the_line_that_has_it() -> None:
-    """Its shortest tapes are shrunk, and the others are counted."""
-    outcome = played("request-leaks-tail", 64)
-    (cause,) = outcome.causes
-    assert cause.place is not None
-    assert cause.place.endswith(" BuiltinEngine._release")
-    assert len(outcome.findings) == len(cause.findings) <= 2
-    assert (cause.tapes, cause.not_shrunk > 0) == (outcome.results.diverged, True)
-
-
 def test_a_cause_takes_over_one_that_turns_out_to_be_the_same() -> None:
     one, other = Cause([found()], 3, 1), Cause([found(replace(LEAK, kind="race"))], 4, 2)
     one.join(other)
     assert (len(one.findings), one.tapes, one.not_shrunk, one.label) == (2, 7, 3, "leak in Insertion._overlap")
+
+
+def test_two_defects_in_one_function_are_two_causes(tmp_path: Path) -> None:
+    """A copy of the embedded target that has both: neither hides the other. Of each, the shortest tapes are shrunk, and
+    the others are counted."""
+    one, other = MUTANTS["request-leaves-lock"], MUTANTS["request-leaks-tail"]
+    both = Transform(replace(one, edits=one.edits + other.edits))
+    for path in builtin_root().glob("*.py"):
+        (tmp_path / path.name).write_text(both(path.stem, path.read_text(encoding="utf-8")), encoding="utf-8")
+    origin = Origin(f"builtin@{tmp_path}", seed=0, scope=scope_of(None, "engine"))
+    outcome = find(origin, Budget(32), 1)
+    assert sorted((it.first.divergence.check, (it.place or "").rpartition(" ")[2]) for it in outcome.causes) == [
+        ("locks", "BuiltinEngine._release"),
+        ("owners", "BuiltinEngine._release"),
+    ]
+    assert sum(it.tapes for it in outcome.causes) == outcome.results.diverged
+    assert all(it.not_shrunk for it in outcome.causes)
+    assert len(outcome.findings) == sum(len(it.findings) for it in outcome.causes) < len(outcome.results.found)
