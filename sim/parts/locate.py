@@ -72,11 +72,13 @@ def locate(tape: Tape, target: Any, divergence: Divergence) -> Divergence:
     if found != divergence or not count.moments:
         return divergence
     stride = -(-count.moments // MAX_LOOKS)
-    watch, _ = _watched(tape, target, divergence, range(0, count.moments, stride))
+    watch, seen = _watched(tape, target, divergence, range(0, count.moments, stride))
     if stride > 1 and watch.right is not None:
         rest = range(watch.right, min(watch.right + stride + 1, count.moments))
-        watch, _ = _watched(tape, target, divergence, rest)
-    return replace(divergence, calls=watch.calls, consequences=found.consequences)
+        watch, seen = _watched(tape, target, divergence, rest)
+    # Looking may take so long that the event counts as stuck; then not all was seen.
+    calls = watch.calls if seen is not None and seen.kind == divergence.kind else ()
+    return replace(divergence, calls=calls, consequences=found.consequences)
 
 
 def _watched(tape: Tape, target: Any, divergence: Divergence, looks: range) -> tuple[_Watch, Divergence | None]:
