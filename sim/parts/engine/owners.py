@@ -102,7 +102,9 @@ def _why(step: EngineStep, fault: Fault) -> str:
     if fault.kind == "leak":
         return _why_lost(step, before, event, named, had, free) + _still_mapped(step, pool, page)
     if fault.kind == "double-free":
-        return f"{event} freed {named}, which was {'free already' if free else 'not free, more than once'}"
+        if free:
+            return f"{event} put {named} into the free list again, where it was before"
+        return f"{event} freed {named} more than once"
     if fault.kind == "race":
         return f"{event} freed {named} before the queued copy of it was over"
     takers = [owner for owner in fault.owners if owner not in had]
@@ -115,8 +117,8 @@ def _why(step: EngineStep, fault: Fault) -> str:
     if pool == "SWA" and free and fault.kind == "use-after-free":
         through = _mapped(step, before, takers[-1], page)
         if through:
-            return f"{event} {verb}gave {takers[-1]} {through}, and nobody allocated that page"
-    was = "was free, and nobody allocated it" if free else "it also freed"
+            return f"{event} {verb}gave {takers[-1]} {through}, and that page is free"
+    was = "was free before and is free now" if free else "it also freed"
     return f"{event} {verb}gave {takers[-1]} {named}, which {was}"
 
 
