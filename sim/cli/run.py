@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
+from ..findings.cause import Cause
 from ..findings.files import Writer
 from ..findings.finding import Finding, Origin
 from ..findings.saves import Saves
@@ -62,8 +63,11 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     with progress() as show:
         outcome = fuzzing.find(origin, budget, workers, show, Saves(outputs.folder, writer))
     results = outcome.results
-    for finding, path, seconds in zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True):
-        _report(finding, path, seconds)
+    known = zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True)
+    files = {finding.signature: (path, seconds) for finding, path, seconds in known}
+    for cause in outcome.causes:
+        path, seconds = files[cause.first.signature]
+        _report(cause.first, path, seconds, _others(cause))
     summary = Summary(
         target=origin.target,
         release=origin.release,
@@ -78,6 +82,7 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
         seen=results.seen,
         diverged=results.diverged,
         interrupted=results.interrupted,
+        causes=outcome.causes,
     )
     say(summary.text(), newline=False)
     for note in results.notes:
@@ -146,7 +151,16 @@ def _applied(played: replaying.Replayed, times: int) -> str:
     return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
 
 
-def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None) -> None:
-    first, _, rest = render(finding, None if saved is None else str(saved), seconds).partition("\n")
+def _others(cause: Cause) -> str:
+    """What else shows the same cause as the reported finding."""
+    more = len(cause.findings) - 1
+    words = [f"{more} more minimal tape{'s' * (more != 1)} of this cause"] if more else []
+    if cause.not_shrunk:
+        words.append(f"{cause.not_shrunk} more way{'s' * (cause.not_shrunk != 1)} to diverge not shrunk")
+    return f"{', '.join(words)}; shown by {cause.tapes} tapes of the campaign" if words else ""
+
+
+def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None, others: str = "") -> None:
+    first, _, rest = render(finding, None if saved is None else str(saved), seconds, others).partition("\n")
     say(first, bold=True)
     say(rest)

@@ -74,6 +74,7 @@ class Finding:
         tape: the minimal tape, or the replayed one.
         shrunk: the shrink; None if there was none.
         unsteady: the tape had another outcome in another process.
+        cause: its cause in a few words, see `Cause.label`; empty if it was not sought.
     """
 
     origin: Origin
@@ -81,6 +82,7 @@ class Finding:
     divergence: Divergence
     shrunk: Shrunk | None = None
     unsteady: bool = False
+    cause: str = ""
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -107,6 +109,8 @@ class Finding:
             "check": self.divergence.check,
             "what": fact(self.divergence),
             "sentence": sentence(self.divergence, self.tape),
+            "cause": self.cause or None,
+            "calls": list(self.divergence.calls) or None,
             "staleloc": our_version(),
             "events": events_origin(self.tape.events),
         }

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...models.config import LEVELS
@@ -52,11 +52,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Found:
-    """A tape that diverged."""
+    """A tape that diverged.
+
+    Attributes:
+        tapes: how many tapes of the campaign diverged in this way; this one has the smallest number.
+    """
 
     index: int
     divergence: Divergence
     tape: Tape
+    tapes: int = 1
 
 
 @dataclass
@@ -156,6 +161,7 @@ class Campaign:
         self._kinds: dict[tuple[str, ...], Found] = {}
         self._shown: dict[tuple[str, ...], Found] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
+        self._times: Counter[tuple[str, ...]] = Counter()
         self._passed_over = 0
         self._hangs: set[tuple[str, ...]] = set()
 
@@ -183,7 +189,7 @@ class Campaign:
             self._wind_up(pool, played)
         self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
-        self._results.found = list(self._kinds.values())
+        self._results.found = [replace(found, tapes=self._times[words]) for words, found in self._kinds.items()]
         if self._passed_over:
             self._results.notes.append(
                 f"{self._passed_over} tapes were not examined: they diverge as others do, with further messages"
@@ -358,6 +364,7 @@ class Campaign:
     def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
         kind, words = self._kind(divergence, answer), self._words(divergence, answer)
+        self._times[words] += 1
         if words not in self._kinds:
             self._wordings[kind] += 1
             if self._wordings[kind] > MAX_WORDINGS:

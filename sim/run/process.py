@@ -416,6 +416,15 @@ class WorkerProcess(ChildProcess):
         answer: dict[str, Any] = self.receive(WAITING * seconds, seconds)
         return answer
 
+    def locate(self, tape_text: str, divergence: Divergence) -> Divergence:
+        """Return the divergence of a tape with the place that made the state wrong and its consequences; see
+        `parts.locate`.
+
+        Raises the same exceptions as `run`.
+        """
+        self.send({"op": "locate", "tape": tape_text, "divergence": divergence_to_json(divergence)})
+        return divergence_from_json(self.receive(self._answer_seconds)["divergence"])
+
 
 def _signal_name(number: int) -> str:
     try:
@@ -470,7 +479,8 @@ def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
 def divergence_from_json(values: dict[str, Any]) -> Divergence:
     """Return the divergence of these JSON values."""
     rows = tuple(LocRow(**row) for row in values["rows"])
-    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"]), "state": tuple(values["state"])})
+    lists = {name: tuple(values.get(name, ())) for name in ("during", "state", "calls", "consequences")}
+    return Divergence(**{**values, "rows": rows, **lists})
 
 
 def profile_to_json(profile: Profile) -> dict[str, Any]:

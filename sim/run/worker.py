@@ -10,6 +10,8 @@ Requests, one a line:
   tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
+- ``{"op": "locate", "tape": TEXT, "divergence": ...}``: ``divergence`` is the same with the place
+  that made the state wrong, and with its consequences.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ from ..parts.events_file import read
 from ..parts.generate import generate_tape
 from ..parts.hooks import declared, fingerprint, watched
 from ..parts.legality import find_violation, profile_of
+from ..parts.locate import locate
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from .process import Channel, divergence_to_json, profile_to_json
+from .process import Channel, divergence_from_json, divergence_to_json, profile_to_json
 
 __all__ = ["Session", "main", "place", "serve"]
 
@@ -81,6 +84,10 @@ class Session:
             effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
             yield {**_verdict(verdict), "effect": effect, "cpu": time.process_time() - started}
 
+    def locate(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        divergence = divergence_from_json(request["divergence"])
+        yield {"divergence": divergence_to_json(locate(loads(request["tape"]), self.target, divergence))}
+
     def _verdict(self, tape: Tape, profile: Profile) -> Verdict:
         try:
             return play_tape(tape, self.target, profile)
@@ -103,7 +110,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def _answers(session: Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert session is not None
-    yield from session.run(request) if request["op"] == "run" else session.play(request)
+    answer = {"run": session.run, "play": session.play, "locate": session.locate}[request["op"]]
+    yield from answer(request)
 
 
 def serve(channel: Channel, opened: Callable[[dict[str, Any]], Session] = Session) -> None:

@@ -109,6 +109,8 @@ class Family(ABC):
         covered: the source that line coverage counts: patterns for ``path`` or ``path:function``.
         loads_late: targets load some of their modules while tapes are played.
         releases: names of the known releases that can be driven, oldest first.
+        plumbing: patterns for ``FILE FUNCTION`` of code that carries out what others ask for, such as allocators: if a
+            slot is freed wrongly, the caller is to blame.
         pulls: address of a pull request, without its number.
     """
 
@@ -120,6 +122,7 @@ class Family(ABC):
     covered: ClassVar[tuple[str, ...]] = ("*",)
     loads_late: ClassVar[bool] = False
     releases: ClassVar[tuple[str, ...]] = ()
+    plumbing: ClassVar[tuple[str, ...]] = ()
     pulls: ClassVar[str] = ""
 
     @property

@@ -132,7 +132,7 @@ def test_a_hang_that_is_shrunk_to_no_hang_is_told_as_it_was_found(monkeypatch: p
     """A shorter tape hung in the shrinker and does not in a fresh process: the tape that hung twice is the finding."""
     plan = {0: ["hung", "hung"], 1: []}
     found = run(plan).found[0]
-    monkeypatch.setattr(search, "Campaign", lambda *_arguments: _Ready(found))
+    monkeypatch.setattr(search, "Campaign", lambda *_arguments, **_options: _Ready(found))
     players: list[dict[int, list[str]]] = [{0: ["hung"] * 10**4}, {}]
     monkeypatch.setattr(search, "HANG_CANDIDATES", 20)
 

@@ -11,13 +11,13 @@ from .checks import (
     check_eviction,
     check_locks,
     check_overflow,
-    check_owners,
     check_races,
     check_refusal,
     check_rows,
     check_structure,
     check_values,
 )
+from .owners import check_owners
 from .situations import Noticer, ResultsNoticer
 from .tree_checks import check_ledgers, check_sanity
 
