@@ -11,7 +11,7 @@ import click
 from ...models.config import LEVELS
 from ..targets.base import ASKED
 from .paths import FILE, TARGET, Command
-from .text import MAX_SEED, cpus, features_of, finish, say, time_limit, warn
+from .text import MAX_SEED, cpus, features_of, finish, isolation_options, say, time_limit, warn
 
 if TYPE_CHECKING:
     from ..coverage.report import Report
@@ -58,6 +58,7 @@ def _patterns(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     help="Exit code 1 if a smaller part of the drivable lines was run.",
 )
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable report.")
+@isolation_options
 def coverage(
     target: str,
     seed: int,

@@ -24,7 +24,20 @@ from .coverage import coverage
 from .matrix import matrix
 from .paths import FILE, FOLDER, TAPE, TARGET, Command
 from .targets import mutants, scenarios, targets
-from .text import MAX_SEED, cpus, events_option, features_of, finish, help_alone, open_streams, say, time_limit, warn
+from .text import (
+    MAX_SEED,
+    cpus,
+    events_file,
+    events_option,
+    features_of,
+    finish,
+    help_alone,
+    isolation_options,
+    open_streams,
+    say,
+    time_limit,
+    warn,
+)  # fmt: skip
 
 __all__ = ["cli", "main", "run"]
 
@@ -75,6 +88,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
 @events_option
+@isolation_options
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -123,6 +137,7 @@ def fuzz(
 )
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @events_option
+@isolation_options
 @click.option(
     "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
 )
@@ -152,6 +167,11 @@ cli.add_command(coverage)
 
 def main() -> NoReturn:
     """Run the command line; every error is one line."""
+    if (file := events_file(sys.argv[1:])) is not None:
+        from .supervisor import supervised
+
+        open_streams()
+        sys.exit(supervised(run, file))
     sys.exit(run())
 
 

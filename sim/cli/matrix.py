@@ -10,7 +10,7 @@ import click
 
 from ..matrix.measurements import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
 from .paths import FILE, TARGET, Command
-from .text import finish, say, time_limit, warn
+from .text import finish, isolation_options, say, time_limit, warn
 
 __all__ = ["matrix"]
 
@@ -96,6 +96,7 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     metavar="FILE",
     help="Write the table as a Markdown page, or between the marks of a file.",
 )
+@isolation_options
 def matrix(
     targets: tuple[str, ...],
     seconds: float | None,

@@ -6,8 +6,6 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
-
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
 from ..findings.files import Writer
@@ -150,5 +148,5 @@ def _applied(played: replaying.Replayed, times: int) -> str:
 
 def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None) -> None:
     first, _, rest = render(finding, None if saved is None else str(saved), seconds).partition("\n")
-    say(click.style(first, bold=True))
+    say(first, bold=True)
     say(rest)

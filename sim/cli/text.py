@@ -8,17 +8,19 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import click
 
+from ..core.text import printable
 from ..targets.base import ASKED
 from .paths import READ
 
 __all__ = [
     "MAX_SEED",
-    "check_seconds", "cpus", "events_option", "features_of", "finish", "help_alone", "open_streams", "say",
-    "time_limit", "warn",
+    "check_seconds", "cpus", "events_file", "events_option", "features_of", "finish", "help_alone",
+    "isolation_options", "open_streams", "say", "time_limit", "warn",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,10 +64,11 @@ def open_streams() -> None:
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
 
 
-def say(text: str, newline: bool = True) -> None:
-    """Print to standard output. If it takes no more, the command continues without it."""
+def say(text: str, newline: bool = True, *, bold: bool = False) -> None:
+    """Print to standard output, without control characters. If it takes no more, the command continues without it."""
     try:
-        click.echo(text, nl=newline)
+        text = printable(text)
+        click.echo(click.style(text, bold=True) if bold else text, nl=newline)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has read enough
@@ -85,7 +88,7 @@ def _discard_output() -> None:
 def warn(text: str) -> None:
     """Print one line to standard error, if that takes it."""
     with suppress(OSError):
-        click.echo(f"staleloc: {' '.join(text.split())}", err=True)
+        click.echo(f"staleloc: {printable(' '.join(text.split()))}", err=True)
 
 
 def finish(code: int, failed: Sequence[str] = ()) -> int:
@@ -109,6 +112,34 @@ def events_option(command: F) -> F:
 
     told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
     return click.option("--events", metavar="FILE", type=READ, help=told)(with_events)  # type: ignore[return-value]
+
+
+def isolation_options(command: F) -> F:
+    """A command's options ``--no-network`` and ``--trusted``: what its workers may do."""
+
+    def choose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            from ..run.isolation import Isolation, choose, chosen
+
+            if chosen() is not Isolation.USUAL:
+                raise click.UsageError("--no-network and --trusted exclude each other; give one")
+            choose(Isolation.TRUSTED if param.name == "trusted" else Isolation.OFFLINE)
+
+    offline = "Start no target unless the system can keep it from the network, as it is kept where that works."
+    trusted = "Give targets your environment variables, home, folder and network, and no limits."
+    for name, told in (("--trusted", trusted), ("--no-network", offline)):
+        command = click.option(name, is_flag=True, expose_value=False, callback=choose, help=told)(command)
+    return command
+
+
+def events_file(words: Sequence[str]) -> str | None:
+    """The file that a command line gives with ``--events``, or None."""
+    for word, after in zip_longest(words, words[1:]):
+        if word == "--events":
+            return after
+        if word.startswith("--events="):
+            return word.partition("=")[2]
+    return None
 
 
 def help_alone(ctx: click.Context) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...models.config import Config
+from ..core.text import message
 from .base import Target, TargetError
-from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec, home_path
+from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec, user_path
 from .mutants.transform import Mutant, Transform, builtin_root, load_builtin, load_changed
 
 __all__ = ["Embedded"]
@@ -64,7 +65,7 @@ class Embedded(Family):
 
     def files(self, text: str) -> list[Path]:
         _, mark, folder = text.partition("@")
-        return [home_path(folder, text)] if mark else []
+        return [user_path(folder)] if mark else []
 
     def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
         if spec.root is None:
@@ -125,7 +126,7 @@ def _policy(name: str) -> str:
 
 
 def _copy(text: str, folder: str) -> Path:
-    root = home_path(folder, text).absolute()
+    root = user_path(folder)
     if not all(os.path.isfile(root / name) for name in ("swa.py", "target.py")):
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
@@ -137,7 +138,7 @@ def _load_copy(spec: TargetSpec, root: Path) -> Target:
     try:
         target: Target = load_changed(_COPY, _as_it_is, root=root).BuiltinEngine()
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
+        said = " ".join(f"{type(error).__name__}: {message(error)}".split())
         raise TargetError(f"{spec.text} could not be loaded: {said}") from None
     target.name = spec.text
     return target
