@@ -167,10 +167,10 @@ cli.add_command(coverage)
 
 def main() -> NoReturn:
     """Run the command line; every error is one line."""
-    open_streams()
     if (file := events_file(sys.argv[1:])) is not None:
         from .supervisor import supervised
 
+        open_streams()
         sys.exit(supervised(run, file))
     sys.exit(run())
 

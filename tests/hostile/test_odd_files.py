@@ -128,7 +128,7 @@ def test_something_else_than_a_file_is_one_line(
 def test_the_home_of_nobody_is_one_line(command: str, target: str) -> None:
     """And no traceback of the function that looks it up."""
     param = next(it for other, it in PATHS if other == command and it.type is TARGET)
-    assert refused(call(*words(command, (param, target))), "no home folder of ~nobody-of-this-name")
+    assert refused(call(*words(command, (param, target))), "~nobody-of-this-name")
 
 
 def test_a_name_that_is_no_text_can_be_written_to(tmp_path: Path, small: Matrix) -> None:
