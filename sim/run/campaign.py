@@ -24,13 +24,12 @@ from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
+from .messages import divergence_from_json, divergence_to_json
 from .process import (
     WorkerDied,
     WorkerHung,
     WorkerProcess,
     WorkerSilent,
-    divergence_from_json,
-    divergence_to_json,
     kill_workers,
 )  # fmt: skip
 

@@ -20,7 +20,8 @@ from ..tapes.codec import TapeError, dumps, load, loads
 from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError
 from ..targets.registry import is_shipped
-from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, WorkerSilent, divergence_from_json
+from .messages import divergence_from_json
+from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, WorkerSilent
 
 __all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
 

@@ -38,7 +38,8 @@ from ..parts.locate import locate
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from .process import Channel, divergence_from_json, divergence_to_json, profile_to_json
+from .messages import divergence_from_json, divergence_to_json, profile_to_json
+from .process import Channel
 
 __all__ = ["Session", "main", "place", "serve"]
 

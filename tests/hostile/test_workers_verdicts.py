@@ -27,8 +27,9 @@ from staleloc.sim.parts.check import Unbuilt
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.run import player as player_module
 from staleloc.sim.run.campaign import Budget, Campaign, Results
+from staleloc.sim.run.messages import divergence_to_json
 from staleloc.sim.run.player import Player, WorkerLost
-from staleloc.sim.run.process import WorkerDied, WorkerHung, WorkerSilent, divergence_to_json
+from staleloc.sim.run.process import WorkerDied, WorkerHung, WorkerSilent
 from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine
 

@@ -9,7 +9,7 @@ import pytest
 
 from staleloc.models.config import Config, ConfigError
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.run.process import profile_from_json, profile_to_json
+from staleloc.sim.run.messages import profile_from_json, profile_to_json
 from staleloc.sim.tapes.codec import dumps, loads
 from staleloc.sim.targets.base import Profile, Scope, TargetError
 from staleloc.sim.targets.registry import scope_of
