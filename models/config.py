@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = ["CHECKS", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
 
 LEVELS = ("allocator", "engine")
 
 FEATURES = ("disagg", "spec", "graphs", "scheduler")
 """Features of the engine level: disaggregated decode, speculative decode, captured graphs, a scheduler that admits by
 its own budgets."""
+
+CHECKS = ("hits",)
+"""Checks of the engine level that are off unless a tape asks for them."""
 
 FULL = "full"
 SWA = "swa"
@@ -68,6 +71,7 @@ class Config:
         max_prefill: with a scheduler, input tokens of a prefill batch at most, beyond its first prompt.
         prefix_cache: with a scheduler, finished requests stay in a prefix tree.
         new_token_ratio: with a scheduler, how many percent of their new tokens running requests are expected to need.
+        checks: the `CHECKS` that are made besides those that always are, in their order; at the engine level only.
     """
 
     pool: str = "hybrid"
@@ -96,6 +100,7 @@ class Config:
     max_prefill: int = 0
     prefix_cache: bool = True
     new_token_ratio: int = 0
+    checks: tuple[str, ...] = ()
 
     @property
     def full_pages(self) -> int:
@@ -172,6 +177,10 @@ class Config:
             raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
         if self.features and self.level != "engine":
             raise ConfigError("features are of the engine level")
+        if self.checks != tuple(name for name in CHECKS if name in self.checks):
+            raise ConfigError(f"checks must be some of {', '.join(CHECKS)}, each once and in this order")
+        if self.checks and self.level != "engine":
+            raise ConfigError("checks that are asked for are of the engine level")
         if "disagg" not in self.features and (self.reserved_decode or self.decode_tree):
             raise ConfigError("reserved_decode and decode_tree are of disaggregated decode")
         if not 0 <= self.reserved_decode <= MAX_SIZE:

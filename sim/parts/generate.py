@@ -25,11 +25,12 @@ from .speculative.generate import Speculating, generate_spec, step_pages
 __all__ = ["generate_tape"]
 
 
-def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """A tape for a target with these profiles, which are all of one level."""
+def generate_tape(choices: Choices, profiles: Sequence[Profile], checks: tuple[str, ...] = ()) -> Tape:
+    """A tape for a target with these profiles, which are all of one level, that asks for some `Config.checks`."""
     if profiles[0].level != "engine":
         return generate(choices, profiles)
-    return with_declared(choices, _of_requests(choices, profiles))
+    tape = with_declared(choices, _of_requests(choices, profiles))
+    return replace(tape, config=replace(tape.config, checks=checks)) if checks else tape
 
 
 def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:

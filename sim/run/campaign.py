@@ -283,7 +283,7 @@ class Campaign:
             if self._wordings[kind] > MAX_WORDINGS:
                 self._passed_over += 1
             else:
-                tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+                tape = generate_tape(seeded(self._seed, index), self._results.profiles, self._scope.checks)
                 check_drawn(tape, answer.get("drawn"))
                 self._kinds[words] = Found(index, divergence, tape)
         self._over = self._budget.first

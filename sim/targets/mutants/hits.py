@@ -1,0 +1,85 @@
+"""Mutants that lose hits and nothing else: every slot has its owner and every row its place, and a prefix is computed
+again that was cached."""
+
+from __future__ import annotations
+
+from .patches import mutants
+from .transform import Mutant
+
+__all__ = ["LOST_HITS"]
+
+_ENGINE = Mutant("", "builtin", (), "hybrid", ("uncached", "memo"), "", level="engine", checks=("hits",))
+
+LOST_HITS = mutants(
+    _ENGINE,
+    """
+match-stops-page-early
+    a match leaves a whole page of the prompt to compute, and not just a token
+    @@ engine BuiltinEngine.admit
+    - self._aligned(len(keys))
+    + self._aligned(max(0, len(keys) - self._config.page_size))
+match-window-page-too-strict
+    a match ends only where a page more than the window has SWA rows
+    @@ tree PrefixTree.match
+    - covered >= self.window
+    + covered >= self.window + self.page_size
+    @@ tree PrefixTree.match
+    - covered_on_device >= self.window
+    + covered_on_device >= self.window + self.page_size
+match-drops-the-rest [checkpoint]
+    a match that ends inside a node, or where a leaf begins, deletes what comes after it
+    @@ engine BuiltinEngine.admit
+      row = self._table.take()
+    + for child in list(match.node.children.values()):
+    +     if not child.children and not child.full_locks:
+    +         self._slots.delete(child)
+match-drops-host-copy [checkpoint]
+    a match of a leaf that is on the device gives its copy on the host back
+    @@ engine BuiltinEngine.admit
+      row = self._table.take()
+    + if match.node.full is not None and not match.node.full_locks and not match.node.children:
+    +     self._slots.leave_host(match.node)
+match-is-no-use [evict admit]
+    a match does not count as use, so a prompt that returns all the time is evicted like one that never does
+    @@ tree PrefixTree.match
+    - self.touch(best)
+insert-drops-last-page [checkpoint]
+    a chunk of whole pages is inserted without its last page
+    @@ engine BuiltinEngine.checkpoint
+    - self._aligned(len(keys))
+    + max(running.shared, self._aligned(len(keys) - 1))
+insert-is-no-use [evict checkpoint]
+    an insertion does not count as use, so what was just computed is evicted first
+    @@ insertion Insertion.insert
+    - self.tree.touch(last)
+finish-inserts-nothing [finish]
+    a request that is done is not inserted, so what it decoded is lost (SGLang's `is_insert` for finished requests)
+    @@ engine BuiltinEngine.finish
+    - self.checkpoint(request)
+evict-takes-twice [evict]
+    an eviction frees twice as many full tokens as it was asked for
+    @@ eviction Evictor.evict
+    - full_gone < full
+    + full_gone < 2 * full
+evict-newest-first [evict]
+    what was used last is evicted first
+    @@ tree PrefixTree.oldest
+    - (node.used, node.start)
+    + (-node.used, node.start)
+evict-drops-host-copy [evict]
+    a leaf that leaves the device gives its copy on the host back, too
+    @@ eviction Evictor._evict_leaf
+    - node.host_full is not None
+    + node.host_full is not None and node.children
+load-back-not-tried [evict admit]
+    what is on the host alone is computed again
+    @@ engine BuiltinEngine.admit
+    - self._load_back.load(lock, row)
+    + None
+backup-of-last-node-only [checkpoint]
+    an insertion copies its last node to the host and not those before it, so no match can use the copy
+    @@ hicache HostTier.inserted
+    - reversed(list(node.path()))
+    + [node]
+""",
+)
