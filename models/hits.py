@@ -93,14 +93,16 @@ class Known(NamedTuple):
 
     Attributes:
         path: the pages of all its tokens.
-        computed: how many of its keys have KV.
-        evicted: its first tokens that have no SWA slots any more.
+        computed: how many of its keys have KV that the scheduler knows of.
+        shared: its first tokens that belong to the tree.
+        evicted: its first tokens whose SWA slots it gave up.
         unsaved: its last chunk is not in the tree yet.
         whole: all of its prompt has KV.
     """
 
     path: list[int]
     computed: int
+    shared: int
     evicted: int
     unsaved: bool
     whole: bool
@@ -127,9 +129,8 @@ class Hits:
         shelf: the tree.
         known: the requests by number.
         room: the free slots.
-        used: page -> the last event in which a request was alive whose tokens lead through it. The tree may have counted
-            it as used until then.
-        surely: page -> the last event in which a match or an insertion ended with it. The tree has counted it as used.
+        used: page -> the last event at which the tree may have counted it as used.
+        surely: page -> the last event at which it has counted it as used: a match or an insertion ended with it.
     """
 
     def __init__(self) -> None:
@@ -165,7 +166,7 @@ class Hits:
         return shelf
 
     def turn(
-        self, event: int, shelf: Shelf, known: Mapping[int, Known], ended: Iterable[int], room: Room
+        self, event: int, shelf: Shelf, known: Mapping[int, Known], users: Iterable[int], ended: Iterable[int], room: Room
     ) -> None:
         """An event is over.
 
@@ -173,10 +174,12 @@ class Hits:
             event: its index.
             shelf: the tree after it.
             known: the requests after it.
+            users: requests that may have matched, inserted or unlocked their tokens.
             ended: the pages that a match or an insertion ended with.
             room: the free slots after it.
         """
-        for request in (*self.known.values(), *known.values()):
-            self.used.update(dict.fromkeys(request.path, event))
+        for request in users:
+            for its in (self.known.get(request), known.get(request)):
+                self.used.update(dict.fromkeys(its.path if its is not None else (), event))
         self.surely.update(dict.fromkeys(ended, event))
         self.shelf, self.known, self.room = shelf, dict(known), room

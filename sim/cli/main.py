@@ -22,7 +22,19 @@ from .audit import audit
 from .coverage import coverage
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
-from .text import FILE, FOLDER, MAX_SEED, cpus, events_option, features_of, help_alone, say, time_limit, warn
+from .text import (
+    FILE,
+    FOLDER,
+    MAX_SEED,
+    checks_option,
+    cpus,
+    events_option,
+    features_of,
+    help_alone,
+    say,
+    time_limit,
+    warn,
+)
 
 __all__ = ["cli", "main"]
 
@@ -70,6 +82,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
+@checks_option
 @events_option
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
@@ -94,6 +107,7 @@ def fuzz(
     mutant: str | None,
     level: str | None,
     features: tuple[tuple[str, ...], bool],
+    checks: tuple[str, ...],
     json_file: Path | None,
     repro_file: Path | None,
     folder: Path,
@@ -106,7 +120,7 @@ def fuzz(
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs)
 
 
@@ -114,6 +128,7 @@ def fuzz(
 @click.argument("tape")
 @click.option("--target", help="What to play it on.  [default: the target it was found on, or builtin]")
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
+@checks_option
 @events_option
 @click.option(
     "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
@@ -124,6 +139,7 @@ def replay(
     tape: str,
     target: str | None,
     mutant: str | None,
+    checks: tuple[str, ...],
     times: int,
     json_file: Path | None,
     repro_file: Path | None,
@@ -131,7 +147,7 @@ def replay(
     """Play TAPE: a tape file, or the name of a packaged scenario."""
     from . import run as cli_run
 
-    return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None))
+    return cli_run.replay(tape, target, mutant, checks, times, cli_run.Outputs(json_file, repro_file, None))
 
 
 cli.add_command(audit)

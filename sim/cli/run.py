@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from ...models.config import LEVELS
+from ...models.config import CHECKS, LEVELS
+from ..core.tape import Tape
 from ..findings import search as fuzzing
 from ..findings.files import check_outputs, save, write
 from ..findings.finding import Finding, Origin
@@ -102,10 +103,12 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     return 2 if results.interrupted else 0
 
 
-def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
-    """Play a tape and report; the exit code."""
+def replay(
+    name: str, target: str | None, mutant: str | None, checks: tuple[str, ...], times: int, outputs: Outputs
+) -> int:
+    """Play a tape, with these checks besides its own, and report; the exit code."""
     outputs.check()
-    tape = replaying.find_tape(name)
+    tape = _asking(replaying.find_tape(name), checks, name)
     if target is None:
         target, known = replaying.origin_of(tape)
         mutant = mutant or known
@@ -120,7 +123,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         say(f"{name} on {target}: {note}")
     findings = []
     if played.divergence is not None:
-        origin = Origin(target, release, mutant, tape=name)
+        origin = Origin(target, release, mutant, tape=name, checks=checks)
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
         if played.skipped:
@@ -149,6 +152,14 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         )
     )
     return 1 if findings else 0
+
+
+def _asking(tape: Tape, checks: tuple[str, ...], name: str) -> Tape:
+    """The tape, which asks for these checks too."""
+    if checks and tape.config.level == LEVELS[0]:
+        raise Unplayable(f"--checks are of the engine level, and {name} is of the {LEVELS[0]} level; leave out --checks")
+    asked = tuple(known for known in CHECKS if known in (*tape.config.checks, *checks))
+    return replace(tape, config=replace(tape.config, checks=asked))
 
 
 def _applied(played: replaying.Replayed, times: int) -> str:

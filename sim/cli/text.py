@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 import click
 
+from ...models.config import CHECKS
 from ..targets.base import ASKED
 
 __all__ = [
     "FILE", "FOLDER", "MAX_SEED",
-    "check_seconds", "cpus", "events_option", "features_of", "help_alone", "say", "time_limit", "warn",
+    "check_seconds", "checks_option", "cpus", "events_option", "features_of", "help_alone", "say", "time_limit", "warn",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +67,23 @@ def events_option(command: F) -> F:
 
     told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
     return click.option("--events", metavar="FILE", expose_value=False, callback=load, help=told)(command)
+
+
+def checks_option(command: F) -> F:
+    """A command's option ``--checks``: the names in a list, in the order of `CHECKS`."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+        names = [name.strip() for name in value.split(",")] if value is not None else []
+        unknown = [name for name in names if name not in CHECKS]
+        if unknown:
+            raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(CHECKS)}", ctx, param)
+        return tuple(name for name in CHECKS if name in names)
+
+    told = (
+        f"Checks at the engine level that are off by default, of {', '.join(CHECKS)}: a cached prefix that is lost is no "
+        "wrong answer, but work done twice."
+    )
+    return click.option("--checks", metavar="NAMES", callback=read, help=told)(command)
 
 
 def help_alone(ctx: click.Context) -> None:

@@ -156,8 +156,9 @@ def scope_of(
         if ordered and known.asks != ordered:
             shows = f"with --features {'+'.join(known.asks)}" if known.asks else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
-        asked = known.checks or (tuple(checks) if known.level == LEVELS[-1] else ())
-        return Scope(known.level, known.asks, len(known.asks) > 1, asked)
+        if checks and known.level == LEVELS[0]:
+            raise TargetError(f"mutant {mutant} shows at the {known.level} level; leave out --checks {','.join(checks)}")
+        return Scope(known.level, known.asks, len(known.asks) > 1, known.checks or tuple(checks))
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
     if checks and level == LEVELS[0]:

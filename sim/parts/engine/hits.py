@@ -7,7 +7,7 @@ they may need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -30,6 +30,9 @@ _EVICTS_NOTHING = frozenset(
     }
 )
 """Kinds of events that allocate nothing on the device."""
+
+_USES_NOTHING = frozenset({"arrive", "prefill", "decode", "evict", "enqueue", "submit", "transfer"})
+"""Kinds of events that neither match nor insert nor unlock anything."""
 
 
 class _Asked(NamedTuple):
@@ -121,12 +124,14 @@ class _Moment:
         known = {}
         for number, request in step.world.requests.items():
             view = step.requests.get(number)
+            computed = request.computed if view is None or view.committed is None else view.committed
             known[number] = Known(
-                self.memory.path(step.path(number, len(request.tokens)), self.size),
-                max(0, request.computed - bigram),
-                0 if view is None else view.evicted,
-                request.unsaved,
-                request.computed >= request.prompt,
+                path=self.memory.path(step.path(number, len(request.tokens)), self.size),
+                computed=max(0, computed - bigram),
+                shared=0 if view is None else view.shared,
+                evicted=0 if view is None else view.evicted,
+                unsaved=request.unsaved,
+                whole=request.computed >= request.prompt,
             )
         return known
 
@@ -196,12 +201,21 @@ class _Moment:
     def lost(self, detail: str, why: str) -> Divergence:
         return self.step.diverges("lost-hit", detail, why)
 
+    @property
+    def users(self) -> Iterable[int]:
+        """The requests that may have used the tree."""
+        fields = self.step.event.arguments()
+        if self.step.event.kind in _USES_NOTHING:
+            return ()
+        return (fields["request"],) if "request" in fields else {**self.memory.known, **self.known}
+
     def close(self) -> None:
         """Remember the state for the next event."""
         ended = [it.known.path[: it.known.computed // self.size] for it in self.insertions]
         if isinstance(self.step.event, ee.Admit) and self.step.admission is not None:
             ended.append(self.prompt[: self.step.admission.cached // self.size])
-        self.memory.turn(self.step.index, self.after, self.known, [path[-1] for path in ended if path], self.room)
+        ends = [path[-1] for path in ended if path]
+        self.memory.turn(self.step.index, self.after, self.known, self.users, ends, self.room)
 
 
 def _matched(moment: _Moment) -> Divergence | None:
@@ -252,8 +266,15 @@ def _inserted(moment: _Moment) -> Divergence | None:
 
 
 def _has_window(moment: _Moment, known: Known, path: list[int]) -> bool:
-    """Whether a request that inserts these pages has all SWA slots of the window at their end."""
-    return bool(path) and known.evicted <= max(0, len(path) * moment.size - moment.step.world.config.window)
+    """Whether all SWA slots of the window at the end of these pages were the request's own, or the tree's."""
+    size, pages = moment.size, moment.before.pages
+    first = max(0, len(path) * size - moment.step.world.config.window) // size
+    for count, number in enumerate(path[first:], first):
+        start, page = count * size, pages.get(number)
+        own = start >= max(known.shared, known.evicted)
+        if not own and not (start < known.shared and page is not None and page.swa):
+            return False
+    return bool(path)
 
 
 def _kept(moment: _Moment) -> Divergence | None:

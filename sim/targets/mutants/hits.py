@@ -37,21 +37,18 @@ match-drops-host-copy [checkpoint]
     a match of a leaf that is on the device gives its copy on the host back
     @@ engine BuiltinEngine.admit
       row = self._table.take()
-    + if match.node.full is not None and not match.node.full_locks and not match.node.children:
+    + if match.node.full and match.node.swa and not match.node.full_locks and not match.node.children:
     +     self._slots.leave_host(match.node)
-match-is-no-use [evict admit]
-    a match does not count as use, so a prompt that returns all the time is evicted like one that never does
-    @@ tree PrefixTree.match
-    - self.touch(best)
+use-counts-once [evict admit]
+    only the first use of a node counts, so a prefix that every request takes is evicted like one that none does
+    @@ tree PrefixTree.touch
+    - ancestor.used = now
+    + ancestor.used = ancestor.used or now
 insert-drops-last-page [checkpoint]
     a chunk of whole pages is inserted without its last page
     @@ engine BuiltinEngine.checkpoint
     - self._aligned(len(keys))
     + max(running.shared, self._aligned(len(keys) - 1))
-insert-is-no-use [evict checkpoint]
-    an insertion does not count as use, so what was just computed is evicted first
-    @@ insertion Insertion.insert
-    - self.tree.touch(last)
 finish-inserts-nothing [finish]
     a request that is done is not inserted, so what it decoded is lost (SGLang's `is_insert` for finished requests)
     @@ engine BuiltinEngine.finish
@@ -76,10 +73,10 @@ load-back-not-tried [evict admit]
     @@ engine BuiltinEngine.admit
     - self._load_back.load(lock, row)
     + None
-backup-of-last-node-only [checkpoint]
-    an insertion copies its last node to the host and not those before it, so no match can use the copy
+backup-of-leaf-forgotten [checkpoint]
+    an insertion copies to the host what lies before its last node, which gets no copy until something comes after it
     @@ hicache HostTier.inserted
     - reversed(list(node.path()))
-    + [node]
+    + reversed(list(node.path())[1:])
 """,
 )
