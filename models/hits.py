@@ -93,17 +93,17 @@ class Known(NamedTuple):
 
     Attributes:
         path: the pages of all its tokens.
-        computed: how many of its keys have KV that the scheduler knows of.
         shared: its first tokens that belong to the tree.
         evicted: its first tokens whose SWA slots it gave up.
+        inserted: how many of its keys are inserted if it is inserted now; the last page may be partial.
         unsaved: its last chunk is not in the tree yet.
         whole: all of its prompt has KV.
     """
 
     path: list[int]
-    computed: int
     shared: int
     evicted: int
+    inserted: int
     unsaved: bool
     whole: bool
 

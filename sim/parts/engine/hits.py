@@ -67,11 +67,13 @@ class _Insertion(NamedTuple):
     """A request's computed tokens became the tree's.
 
     Attributes:
+        path: their whole pages.
         last: no chunk of its prompt comes after them.
     """
 
     request: int
     known: Known
+    path: list[int]
     last: bool
 
 
@@ -125,11 +127,13 @@ class _Moment:
         for number, request in step.world.requests.items():
             view = step.requests.get(number)
             computed = request.computed if view is None or view.committed is None else view.committed
+            keys, shared = max(0, computed - bigram), 0 if view is None else view.shared
+            branch = None if view is None else view.branch
             known[number] = Known(
                 path=self.memory.path(step.path(number, len(request.tokens)), self.size),
-                computed=max(0, computed - bigram),
-                shared=0 if view is None else view.shared,
+                shared=shared,
                 evicted=0 if view is None else view.evicted,
+                inserted=branch if branch is not None and shared < branch <= keys else keys,
                 unsaved=request.unsaved,
                 whole=request.computed >= request.prompt,
             )
@@ -143,14 +147,18 @@ class _Moment:
         if not config.prefix_cache or ("disagg" in config.features and not config.decode_tree):
             return []
         if isinstance(event, ee.Checkpoint):
-            return [_Insertion(event.request, known[event.request], known[event.request].whole)]
+            return [self._insertion(event.request, known[event.request].whole)]
         if isinstance(event, ee.Finish):
-            return [_Insertion(event.request, known[event.request], True)]
+            return [self._insertion(event.request, True)]
         if isinstance(event, ee.Results):
             checkpoints = [it for it in event.requests if known[it].unsaved and it not in event.aborted]
             numbers = dict.fromkeys((*event.finished, *checkpoints))
-            return [_Insertion(number, known[number], True) for number in numbers]
+            return [self._insertion(number, True) for number in numbers]
         return []
+
+    def _insertion(self, number: int, last: bool) -> _Insertion:
+        known = self.memory.known[number]
+        return _Insertion(number, known, known.path[: known.inserted // self.size], last)
 
     @cached_property
     def prompt(self) -> list[int]:
@@ -211,7 +219,7 @@ class _Moment:
 
     def close(self) -> None:
         """Remember the state for the next event."""
-        ended = [it.known.path[: it.known.computed // self.size] for it in self.insertions]
+        ended = [it.path for it in self.insertions]
         if isinstance(self.step.event, ee.Admit) and self.step.admission is not None:
             ended.append(self.prompt[: self.step.admission.cached // self.size])
         ends = [path[-1] for path in ended if path]
@@ -254,8 +262,7 @@ def _fits(moment: _Moment, path: list[int]) -> bool:
 
 def _inserted(moment: _Moment) -> Divergence | None:
     """A match would find what was just inserted."""
-    for number, known, _ in moment.insertions:
-        path = known.path[: known.computed // moment.size]
+    for number, known, path, _ in moment.insertions:
         if not _has_window(moment, known, path):
             continue
         found = moment.found(moment.after, _DEVICE, path)
@@ -368,8 +375,9 @@ def _copied(moment: _Moment) -> Divergence | None:
     config = moment.step.world.config
     if not config.host_full_size or config.write_policy != "write_through" or moment.host_short:
         return None
-    for number, known, last in moment.insertions:
-        path = known.path[: known.computed // moment.size]
+    if not moment.memory.room.quiet:
+        return None
+    for number, known, path, last in moment.insertions:
         if not last or not _has_window(moment, known, path):
             continue
         found = moment.found(moment.after, _HOST, path)
