@@ -181,5 +181,9 @@ class Hits:
         for request in users:
             for its in (self.known.get(request), known.get(request)):
                 self.used.update(dict.fromkeys(its.path if its is not None else (), event))
+        for numbers in shelf.nodes.values():
+            # Some trees count a split as a use of both halves.
+            if numbers[0] in self.shelf.pages and self.shelf.nodes[self.shelf.pages[numbers[0]].node] != numbers:
+                self.used.update(dict.fromkeys(numbers, event))
         self.surely.update(dict.fromkeys(ended, event))
         self.shelf, self.known, self.room = shelf, dict(known), room

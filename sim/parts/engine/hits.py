@@ -56,9 +56,8 @@ def check_hits(step: EngineStep) -> Divergence | None:
     moment = _Moment(step)
     found = None
     if step.event.kind != ee.Flush.kind:
-        found = (
-            _matched(moment) or _inserted(moment) or _kept(moment) or _within(moment) or _in_order(moment)
-        ) or _copied(moment)
+        looks = (_matched, _inserted, _kept, _within, _in_order, _copied, _written_back)
+        found = next((it for it in (look(moment) for look in looks) if it is not None), None)
     moment.close()
     return found
 
@@ -101,7 +100,12 @@ class _Moment:
         return self.memory.shelve(self.step.keyed, self.size)
 
     def ends(self, shelf: Shelf, reach: Reach) -> set[int]:
-        return shelf.ends(reach, self.step.world.config.window, self.size)
+        """The pages in which a match can end. Before the event it needs SWA rows of a whole window.
+
+        After it a token less will do, which the next token does not attend to: some engines keep no more.
+        """
+        window = self.step.world.config.window
+        return shelf.ends(reach, window if shelf is self.before else max(1, window - 1), self.size)
 
     def found(self, shelf: Shelf, reach: Reach, path: list[int]) -> int:
         """Tokens of a path that a match takes."""
@@ -238,7 +242,7 @@ def _matched(moment: _Moment) -> Divergence | None:
         if moment.quiet and _fits(moment, path[: whole // moment.size]):
             return moment.lost(f"{what}, and {whole} were there with those on the host", "there was room to load them")
         # Making room may have taken the window of what was on the device.
-        device = moment.found(moment.after, _DEVICE, path)
+        device = min(device, moment.found(moment.after, _DEVICE, path))
     if cached < device:
         return moment.lost(f"{what}, and {device} were on the device", "nothing had evicted them")
     return None
@@ -368,6 +372,22 @@ def _spared(moment: _Moment, leaf: bool) -> Iterator[int]:
             continue
         if all(it.full is not None and it.swa is not None and not it.full_locks for it in (view, now)):
             yield name
+
+
+def _written_back(moment: _Moment) -> Divergence | None:
+    """Under write-back, a node that leaves the device lives on on the host if it has room."""
+    config = moment.step.world.config
+    if not config.host_full_size or config.write_policy != "write_back" or moment.host_short:
+        return None
+    if not moment.memory.room.quiet:
+        return None
+    for name, tokens in _gone(moment).items():
+        for number in moment.before.nodes[name] if tokens.full else ():
+            old, new = moment.before.pages[number], moment.after.pages.get(number)
+            if new is None or not new.host_full or (old.swa and not new.host_swa):
+                what = f"the {old.stop} tokens up to a page of node {name} left the device without a copy on the host"
+                return moment.lost(what, "the host had room for all that had none")
+    return None
 
 
 def _copied(moment: _Moment) -> Divergence | None:

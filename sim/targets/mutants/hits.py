@@ -68,6 +68,11 @@ evict-drops-host-copy [evict]
     @@ eviction Evictor._evict_leaf
     - node.host_full is not None
     + node.host_full is not None and node.children
+write-back-not-tried [evict]
+    a leaf without a backup is deleted under write_back, and the host never gets any
+    @@ eviction Evictor._evict_leaf
+    - self.tier.write_back and self.tier.lacks_backup(node) and self.tier.backup(node, demote=True)
+    + False
 load-back-not-tried [evict admit]
     what is on the host alone is computed again
     @@ engine BuiltinEngine.admit
