@@ -166,7 +166,13 @@ class Hits:
         return shelf
 
     def turn(
-        self, event: int, shelf: Shelf, known: Mapping[int, Known], users: Iterable[int], ended: Iterable[int], room: Room
+        self,
+        event: int,
+        shelf: Shelf,
+        known: Mapping[int, Known],
+        users: Iterable[int],
+        ended: Iterable[int],
+        room: Room,
     ) -> None:
         """An event is over.
 

@@ -157,7 +157,9 @@ def replay(
 def _asking(tape: Tape, checks: tuple[str, ...], name: str) -> Tape:
     """The tape, which asks for these checks too."""
     if checks and tape.config.level == LEVELS[0]:
-        raise Unplayable(f"--checks are of the engine level, and {name} is of the {LEVELS[0]} level; leave out --checks")
+        raise Unplayable(
+            f"--checks are of the engine level, and {name} is of the {LEVELS[0]} level; leave out --checks"
+        )
     asked = tuple(known for known in CHECKS if known in (*tape.config.checks, *checks))
     return replace(tape, config=replace(tape.config, checks=asked))
 

@@ -80,8 +80,8 @@ def checks_option(command: F) -> F:
         return tuple(name for name in CHECKS if name in names)
 
     told = (
-        f"Checks at the engine level that are off by default, of {', '.join(CHECKS)}: a cached prefix that is lost is no "
-        "wrong answer, but work done twice."
+        f"Checks at the engine level that are off by default, of {', '.join(CHECKS)}: a cached prefix that is lost is "
+        "no wrong answer, but work done twice."
     )
     return click.option("--checks", metavar="NAMES", callback=read, help=told)(command)
 

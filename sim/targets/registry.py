@@ -143,7 +143,8 @@ def scope_of(
     together: bool = False,
     checks: Sequence[str] = (),
 ) -> Scope:
-    """What to draw from: what was asked for, or else where the mutant shows. Features and checks imply the engine level.
+    """What to draw from: what was asked for, or else where the mutant shows. Features and checks imply the engine
+    level.
 
     Raises:
         TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
@@ -157,7 +158,9 @@ def scope_of(
             shows = f"with --features {'+'.join(known.asks)}" if known.asks else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
         if checks and known.level == LEVELS[0]:
-            raise TargetError(f"mutant {mutant} shows at the {known.level} level; leave out --checks {','.join(checks)}")
+            raise TargetError(
+                f"mutant {mutant} shows at the {known.level} level; leave out --checks {','.join(checks)}"
+            )
         return Scope(known.level, known.asks, len(known.asks) > 1, known.checks or tuple(checks))
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")

@@ -1,8 +1,8 @@
 """The check of hits: what the prefix tree had is found again, unless the event could evict it.
 
-What a match must find is read off the tree as it was before the event, never asked of the match. What may leave the tree
-follows from the event: most events evict nothing, some ask for a number of tokens, and of others it is not known how many
-they may need.
+What a match must find is read off the tree as it was before the event, never asked of the match. What may leave the
+tree follows from the event: most events evict nothing, some ask for a number of tokens, and of others it is not known
+how many they may need.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ....models.hits import Hits, Known, Reach, Room, Shelf
-from ....models.requests import Phase
 from ...core.divergence import Divergence
 from ..check import check
 from . import events as ee
@@ -301,7 +300,9 @@ def _kept(moment: _Moment) -> Divergence | None:
         if gone:
             number = min(gone, key=lambda it: (moment.before.pages[it].stop, it))
             page = moment.before.pages[number]
-            what = f"the {page.stop} tokens up to a page of node {page.node} could be found {where}, and cannot any more"
+            what = (
+                f"the {page.stop} tokens up to a page of node {page.node} could be found {where}, and cannot any more"
+            )
             return moment.lost(what, "nothing had to give way to anything")
     return None
 
@@ -353,7 +354,7 @@ def _in_order(moment: _Moment) -> Divergence | None:
     gone = _gone(moment)
     if not gone:
         return None
-    for name, other in ((name, other) for name in gone for other in _spared(moment, bool(gone[name].full))):
+    for name, other in ((left, stayed) for left in gone for stayed in _spared(moment, bool(gone[left].full))):
         numbers, others = moment.before.nodes[name], moment.before.nodes[other]
         sure = moment.memory.surely.get(numbers[-1], -1)
         used = max(moment.memory.used.get(number, -1) for number in others)
