@@ -7,7 +7,8 @@ Requests, one a line:
 - ``{"op": "open", "target": ..., "mutant": ..., "events": ...}``: the last is a file of declared events or null; see
   `handed_on` in `parts.events_file`.
 - ``{"op": "run", "level": ..., "features": ..., "together": ..., "checks": ..., "seed": ..., "tapes": [...]}``: one
-  answer for each tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
+  answer for each tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares
+  events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
 """
