@@ -46,5 +46,6 @@ def test_a_write_back_gives_what_nothing_locks_with_room_on_the_host_and_without
     """What the host has no room for is dropped, and that this happened is counted."""
     config = replace(CONFIG, write_policy="write_back", host_full_size=host, host_swa_size=host)
     verdict = drive_engine(Tape(config, (*SERVED, Finish(0), Evict(4, 4))), Hoarder())
-    assert verdict.divergence is not None and verdict.divergence.check == "eviction"
+    assert verdict.divergence is not None
+    assert verdict.divergence.check == "eviction"
     assert ("host_short" in verdict.seen) == (host < 4)
