@@ -28,13 +28,15 @@ from .text import (
     MAX_SEED,
     checks_option,
     cpus,
+    events_file,
     events_option,
     features_of,
     help_alone,
+    isolation_options,
     say,
     time_limit,
     warn,
-)
+)  # fmt: skip
 
 __all__ = ["cli", "main"]
 
@@ -84,6 +86,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
 @checks_option
 @events_option
+@isolation_options
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -130,6 +133,7 @@ def fuzz(
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @checks_option
 @events_option
+@isolation_options
 @click.option(
     "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
 )
@@ -160,6 +164,10 @@ cli.add_command(coverage)
 
 def main() -> NoReturn:
     """Run the command line; every error is one line."""
+    if (file := events_file(sys.argv[1:])) is not None:
+        from .supervisor import supervised
+
+        sys.exit(supervised(_run, file))
     sys.exit(_run())
 
 

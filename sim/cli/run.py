@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
-
 from ...models.config import CHECKS, LEVELS
 from ..core.tape import Tape
 from ..findings import search as fuzzing
@@ -175,5 +173,5 @@ def _applied(played: replaying.Replayed, times: int) -> str:
 
 def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
     first, _, rest = render(finding, saved, seconds).partition("\n")
-    say(click.style(first, bold=True))
+    say(first, bold=True)
     say(rest)

@@ -79,8 +79,8 @@ class _CoveredWorker(WorkerProcess):
     def _request(self, target: str, mutant: str | None) -> dict[str, Any]:
         return {**super()._request(target, mutant), "covered": self._pool.files}
 
-    def receive(self, seconds: float) -> Any:
-        answer = super().receive(seconds)
+    def receive(self, seconds: float, processor: float | None = None) -> Any:
+        answer = super().receive(seconds, processor)
         self._pool.add(answer.pop("lines"))
         return answer
 
