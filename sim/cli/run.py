@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...models.config import LEVELS
+from ...models.config import CHECKS, LEVELS
+from ..core.tape import Tape
 from ..findings import search as fuzzing
 from ..findings.cause import Cause
 from ..findings.files import Writer
@@ -91,9 +92,11 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     return finish(1 if outcome.findings else 2 if results.interrupted else 0, writer.failed)
 
 
-def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
-    """Play a tape and report; the exit code."""
-    tape = replaying.find_tape(name)
+def replay(
+    name: str, target: str | None, mutant: str | None, checks: tuple[str, ...], times: int, outputs: Outputs
+) -> int:
+    """Play a tape, with these checks besides its own, and report; the exit code."""
+    tape = _asking(replaying.find_tape(name), checks, name)
     if target is None:
         target, known = replaying.origin_of(tape, name)
         mutant = mutant or known
@@ -109,7 +112,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         say(f"{name} on {target}: {note}")
     findings = []
     if played.divergence is not None:
-        origin = Origin(target, release, mutant, tape=name)
+        origin = Origin(target, release, mutant, tape=name, checks=checks)
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
         if played.skipped:
@@ -140,6 +143,16 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         writer,
     )
     return finish(1 if findings else 0, writer.failed)
+
+
+def _asking(tape: Tape, checks: tuple[str, ...], name: str) -> Tape:
+    """The tape, which asks for these checks too."""
+    if checks and tape.config.level == LEVELS[0]:
+        raise Unplayable(
+            f"--checks are of the engine level, and {name} is of the {LEVELS[0]} level; leave out --checks"
+        )
+    asked = tuple(known for known in CHECKS if known in (*tape.config.checks, *checks))
+    return replace(tape, config=replace(tape.config, checks=asked))
 
 
 def _applied(played: replaying.Replayed, times: int) -> str:

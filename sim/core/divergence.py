@@ -24,6 +24,7 @@ CLASSES: dict[str, str] = {
     "graph-pollution": "a captured graph uses a translation from before its capture",
     "over-admission": "a request was admitted, or may be admitted, with slots that do not exist or that others need",
     "starvation": "a request waits although enough slots are free",
+    "lost-hit": "a cached prefix was not found again although nothing had evicted it; only a check of hits reports it",
     "crash": "the target raised an exception or its process died",
     "hang": "the target did not return",
 }

@@ -34,12 +34,14 @@ class Check:
         look: from the step to the first divergence, or None. Reports show the first paragraph of its docstring.
         order: checks of whole requests are asked by ascending order; the first to fire names the divergence.
         early: at the allocator level, whether it looks at an allocation before the world takes it over.
+        optional: it is made only where `Config.checks` names it.
     """
 
     name: str
     look: _Look
     order: int = 0
     early: bool = False
+    optional: bool = False
 
     def run(self, step: Any) -> Divergence | None:
         """The first divergence, or None."""
@@ -47,9 +49,9 @@ class Check:
         return None if found is None else replace(found, check=self.name)
 
 
-def check(name: str, order: int = 0, early: bool = False) -> Callable[[_Look], Check]:
+def check(name: str, order: int = 0, early: bool = False, optional: bool = False) -> Callable[[_Look], Check]:
     """Make a check of a function; see `Check`."""
-    return lambda look: Check(name, look, order, early)
+    return lambda look: Check(name, look, order, early, optional)
 
 
 def rule(check: Check | None, found: Divergence) -> str:

@@ -35,7 +35,8 @@ class EngineSession:
         self._parts = parts
         built(target, config)
         self.world: EngineWorld = _own(parts, "world", _plain_world)(config, target)
-        self.checks = tuple(sorted({check for part in parts for check in part.checks}, key=lambda it: it.order))
+        made = {it for part in parts for it in part.checks if not it.optional or it.name in config.checks}
+        self.checks = tuple(sorted(made, key=lambda it: it.order))
         self.events: dict[str, Any] = {event.kind: event for part in parts for event in part.events}
         self.events |= declared("engine")
         self._step = _own(parts, "step", EngineStep)

@@ -356,7 +356,7 @@ class Campaign:
         return (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
 
     def _found(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> Found:
-        tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+        tape = generate_tape(seeded(self._seed, index), self._results.profiles, self._scope.checks)
         check_drawn(tape, answer.get("drawn"))
         return Found(index, divergence, tape)
 

@@ -6,8 +6,9 @@ campaign gets lines of JSON. Standard output belongs to the protocol; the engine
 Requests, one a line:
 - ``{"op": "open", "target": ..., "mutant": ..., "events": ...}``: the last is a file of declared events or null; see
   `handed_on` in `parts.events_file`.
-- ``{"op": "run", "level": ..., "features": ..., "together": ..., "seed": ..., "tapes": [...]}``: one answer for each
-  tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
+- ``{"op": "run", "level": ..., "features": ..., "together": ..., "checks": ..., "seed": ..., "tapes": [...]}``: one
+  answer for each tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares
+  events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
 - ``{"op": "locate", "tape": TEXT, "divergence": ...}``: ``divergence`` is the same with the place
@@ -63,10 +64,11 @@ class Session:
         return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        profiles = Scope.from_json(request).of(self.profiles)
+        scope = Scope.from_json(request)
+        profiles = scope.of(self.profiles)
         for index in request["tapes"]:
             with watched():
-                tape = generate_tape(seeded(request["seed"], index), profiles)
+                tape = generate_tape(seeded(request["seed"], index), profiles, scope.checks)
             profile = profile_of(tape.config, profiles)
             assert profile is not None
             verdict = self._verdict(tape, profile)
