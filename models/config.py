@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-__all__ = ["CHECKS", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = [
+    "CHECKS", "END_TOKEN", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES",
+    "Config", "ConfigError",
+]  # fmt: skip
 
 LEVELS = ("allocator", "engine")
 
@@ -14,6 +17,7 @@ _TITLES = {
     "spec": "speculative decode",
     "graphs": "captured graphs",
     "scheduler": "a scheduler",
+    "overlap": "two batches in flight",
 }
 """Feature of the engine level -> what it is, for messages. A scheduler admits by its own budgets."""
 
@@ -37,6 +41,9 @@ MAX_HOST_SIZE = 4 * MAX_SIZE
 MAX_LAYERS = 128
 MAX_SPEC = 16
 MAX_CONTEXT = 4096
+
+END_TOKEN = 0
+"""The token that ends a request when it is sampled, where a tape says what is sampled."""
 
 TOKENS_WITHOUT_LIMIT = 96
 """Tokens of a request at most in a tape whose config has no context length."""
@@ -209,6 +216,8 @@ class Config:
 
     def _check_scheduler(self) -> None:
         if "scheduler" not in self.features:
+            if "overlap" in self.features:
+                raise ConfigError("overlap takes a scheduler; add the feature scheduler")
             return
         if not 0 <= self.chunk <= MAX_SIZE or self.chunk % self.page_size:
             raise ConfigError(f"chunk must be 0 or a multiple of page_size {self.page_size}, not {self.chunk}")

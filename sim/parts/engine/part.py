@@ -44,6 +44,8 @@ _OF_A_TREE = frozenset({"recovered_in_group", "evicted_in_group"})
 
 
 def _in_results(situation: str, profile: Profile) -> bool:
+    if ee.Results.kind not in profile.events:
+        return False
     has_tree = profile.decode_tree or "disagg" not in profile.features
     return has_tree or situation not in _OF_A_TREE
 
