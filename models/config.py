@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-__all__ = ["END_TOKEN", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = [
+    "CHECKS", "END_TOKEN", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES",
+    "Config", "ConfigError",
+]  # fmt: skip
 
 LEVELS = ("allocator", "engine")
 
@@ -20,6 +23,9 @@ _TITLES = {
 
 FEATURES = tuple(_TITLES)
 """Features of the engine level."""
+
+CHECKS = ("hits",)
+"""Checks of the engine level that are off unless a tape asks for them."""
 
 FULL = "full"
 SWA = "swa"
@@ -85,6 +91,7 @@ class Config:
         max_prefill: with a scheduler, input tokens of a prefill batch at most, beyond its first prompt.
         prefix_cache: with a scheduler, finished requests stay in a prefix tree.
         new_token_ratio: with a scheduler, how many percent of their new tokens running requests are expected to need.
+        checks: the `CHECKS` that are made besides those that always are, in their order; at the engine level only.
     """
 
     pool: str = "hybrid"
@@ -113,6 +120,7 @@ class Config:
     max_prefill: int = _of("scheduler", 0)
     prefix_cache: bool = _of("scheduler", True)
     new_token_ratio: int = _of("scheduler", 0)
+    checks: tuple[str, ...] = ()
 
     @property
     def unused(self) -> dict[str, tuple[str, ...]]:
@@ -196,6 +204,10 @@ class Config:
             raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
         if self.features and self.level != "engine":
             raise ConfigError("features are of the engine level")
+        if self.checks != tuple(name for name in CHECKS if name in self.checks):
+            raise ConfigError(f"checks must be some of {', '.join(CHECKS)}, each once and in this order")
+        if self.checks and self.level != "engine":
+            raise ConfigError("checks that are asked for are of the engine level")
         self._check_unused()
         if not 0 <= self.reserved_decode <= MAX_SIZE:
             raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...models.config import LEVELS
+from ...models.config import CHECKS, LEVELS
+from ..core.tape import Tape
 from ..findings import search as fuzzing
-from ..findings.files import check_outputs, save, write
+from ..findings.cause import Cause
+from ..findings.files import Writer
 from ..findings.finding import Finding, Origin
+from ..findings.saves import Saves
 from ..findings.summary import Summary
 from ..findings.text import render
 from ..parts.hooks import DeclaredError, declared
@@ -19,8 +21,8 @@ from ..run.campaign import Budget
 from ..run.player import Unplayable
 from ..run.progress import progress
 from ..targets.base import Scope
-from ..targets.registry import release_of
-from .text import say, warn
+from ..targets.registry import parse, release_of
+from .text import finish, say, warn
 
 __all__ = ["Outputs", "fuzz", "replay"]
 
@@ -33,25 +35,16 @@ class Outputs:
     repro: Path | None
     folder: Path | None
 
-    def check(self) -> None:
-        """Raise KeepError unless all can be written."""
-        check_outputs(self.json, self.repro, folder=self.folder)
-
-    def write(self, summary: Summary) -> None:
+    def write(self, summary: Summary, writer: Writer) -> None:
         """Write the summary, and the script of the first finding."""
-        if self.json is not None:
-            write(self.json, json.dumps(summary.to_json(), indent=1) + "\n")
-        if self.repro is not None:
-            say(self._repro(self.repro, summary.findings))
+        writer.write(self.json, lambda: json.dumps(summary.to_json(), indent=1) + "\n")
+        if self.repro is not None and not summary.findings:
+            say(f"{self.repro} was not written: no divergence was found")
+        elif self.repro is not None:
+            from ..findings.script.script import script
 
-    @staticmethod
-    def _repro(path: Path, findings: Sequence[Finding]) -> str:
-        if not findings:
-            return f"{path} was not written: no divergence was found"
-        from ..findings.script.script import script
-
-        write(path, script(findings[0]))
-        return f"wrote {path}, which shows the first divergence without staleloc"
+            if writer.write(self.repro, lambda: script(summary.findings[0])):
+                say(f"wrote {self.repro}, which shows the first divergence without staleloc")
 
 
 def _check_declared(scope: Scope) -> None:
@@ -66,16 +59,16 @@ def _check_declared(scope: Scope) -> None:
 def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     """Run the campaign that `origin` says and report; the exit code."""
     _check_declared(origin.scope)
-    outputs.check()
-    folder = outputs.folder
-    assert folder is not None
     origin = replace(origin, release=release_of(origin.target))
-    saved: list[Path] = []
+    writer = Writer()
     with progress() as show:
-        outcome = fuzzing.find(origin, budget, workers, show, lambda finding: saved.append(save(finding, folder)))
+        outcome = fuzzing.find(origin, budget, workers, show, Saves(outputs.folder, writer))
     results = outcome.results
-    for finding, path, seconds in zip(outcome.findings, saved, outcome.shrink_seconds, strict=True):
-        _report(finding, str(path), seconds)
+    known = zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True)
+    files = {finding.signature: (path, seconds) for finding, path, seconds in known}
+    for cause in outcome.causes:
+        path, seconds = files[cause.first.signature]
+        _report(cause.first, path, seconds, _others(cause))
     summary = Summary(
         target=origin.target,
         release=origin.release,
@@ -90,23 +83,24 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
         seen=results.seen,
         diverged=results.diverged,
         interrupted=results.interrupted,
+        causes=outcome.causes,
     )
     say(summary.text(), newline=False)
     for note in results.notes:
         warn(note)
-    outputs.write(summary)
-    if outcome.findings:
-        return 1
-    return 2 if results.interrupted else 0
+    outputs.write(summary, writer)
+    return finish(1 if outcome.findings else 2 if results.interrupted else 0, writer.failed)
 
 
-def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
-    """Play a tape and report; the exit code."""
-    outputs.check()
-    tape = replaying.find_tape(name)
+def replay(
+    name: str, target: str | None, mutant: str | None, checks: tuple[str, ...], times: int, outputs: Outputs
+) -> int:
+    """Play a tape, with these checks besides its own, and report; the exit code."""
+    tape = _asking(replaying.find_tape(name), checks, name)
     if target is None:
-        target, known = replaying.origin_of(tape)
+        target, known = replaying.origin_of(tape, name)
         mutant = mutant or known
+    parse(target)  # here, since a worker takes longer to say that there is no such target
     release = release_of(target)
     try:
         played = replaying.replay(tape, target, mutant, times)
@@ -118,7 +112,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         say(f"{name} on {target}: {note}")
     findings = []
     if played.divergence is not None:
-        origin = Origin(target, release, mutant, tape=name)
+        origin = Origin(target, release, mutant, tape=name, checks=checks)
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
         if played.skipped:
@@ -130,6 +124,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         same = "verdicts equal" if len(played.verdicts) == 1 else "verdicts unequal"
         counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())
         say(f"{same}: {times} replays, {counts}")
+    writer = Writer()
     outputs.write(
         Summary(
             target=target,
@@ -144,9 +139,20 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
             profiles=Scope(tape.config.level, tape.config.features).of(played.profiles),
             seen=played.seen,
             diverged=times - played.verdicts[None],
-        )
+        ),
+        writer,
     )
-    return 1 if findings else 0
+    return finish(1 if findings else 0, writer.failed)
+
+
+def _asking(tape: Tape, checks: tuple[str, ...], name: str) -> Tape:
+    """The tape, which asks for these checks too."""
+    if checks and tape.config.level == LEVELS[0]:
+        raise Unplayable(
+            f"--checks are of the engine level, and {name} is of the {LEVELS[0]} level; leave out --checks"
+        )
+    asked = tuple(known for known in CHECKS if known in (*tape.config.checks, *checks))
+    return replace(tape, config=replace(tape.config, checks=asked))
 
 
 def _applied(played: replaying.Replayed, times: int) -> str:
@@ -158,7 +164,16 @@ def _applied(played: replaying.Replayed, times: int) -> str:
     return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
 
 
-def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
-    first, _, rest = render(finding, saved, seconds).partition("\n")
+def _others(cause: Cause) -> str:
+    """What else shows the same cause as the reported finding."""
+    more = len(cause.findings) - 1
+    words = [f"{more} more minimal tape{'s' * (more != 1)} of this cause"] if more else []
+    if cause.not_shrunk:
+        words.append(f"{cause.not_shrunk} more way{'s' * (cause.not_shrunk != 1)} to diverge not shrunk")
+    return f"{', '.join(words)}; shown by {cause.tapes} tapes of the campaign" if words else ""
+
+
+def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None, others: str = "") -> None:
+    first, _, rest = render(finding, None if saved is None else str(saved), seconds, others).partition("\n")
     say(first, bold=True)
     say(rest)

@@ -38,6 +38,7 @@ class Origin:
         index: the tape's number in the campaign.
         tape: what `staleloc replay` was given, or None.
         scope: the scope of the campaign.
+        checks: what `staleloc replay` was told to check besides what the tape asks for.
     """
 
     target: str
@@ -47,6 +48,7 @@ class Origin:
     index: int | None = None
     tape: str | None = None
     scope: Scope = Scope()  # noqa: RUF009 - frozen
+    checks: tuple[str, ...] = ()
 
     @property
     def again(self) -> str:
@@ -54,6 +56,7 @@ class Origin:
         words = ["staleloc"]
         if self.tape is not None:
             words += ["replay", self.tape, "--target", self.target]
+            words += ["--checks", ",".join(self.checks)] if self.checks else []
         else:
             assert self.index is not None
             words += ["fuzz", "--target", self.target, "--seed", str(self.seed), "--tapes", str(self.index + 1)]
@@ -74,6 +77,7 @@ class Finding:
         tape: the minimal tape, or the replayed one.
         shrunk: the shrink; None if there was none.
         unsteady: the tape had another outcome in another process.
+        cause: its cause in a few words, see `Cause.label`; empty if it was not sought.
     """
 
     origin: Origin
@@ -81,6 +85,7 @@ class Finding:
     divergence: Divergence
     shrunk: Shrunk | None = None
     unsteady: bool = False
+    cause: str = ""
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -107,6 +112,8 @@ class Finding:
             "check": self.divergence.check,
             "what": fact(self.divergence),
             "sentence": sentence(self.divergence, self.tape),
+            "cause": self.cause or None,
+            "calls": list(self.divergence.calls) or None,
             "staleloc": our_version(),
             "events": events_origin(self.tape.events),
         }

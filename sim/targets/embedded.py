@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class Embedded(Family):
     name = title = "builtin"
     forms = ("builtin", "builtin:POLICY", "builtin@FOLDER")
     audited = ("builtin",)
+    plumbing = (r"/builtin/(slots|swa|pools|host_pool|tree_slots|device)\.py ", r"\.end_results$")
 
     def parse(self, text: str) -> TargetSpec | None:
         rest = text.removeprefix(self.name)
@@ -61,6 +63,10 @@ class Embedded(Family):
 
     def sources(self, spec: TargetSpec) -> SourceTree:
         return SourceTree(spec.root or builtin_root(), "", None)
+
+    def files(self, text: str) -> list[Path]:
+        _, mark, folder = text.partition("@")
+        return [user_path(folder)] if mark else []
 
     def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
         if spec.root is None:
@@ -122,7 +128,7 @@ def _policy(name: str) -> str:
 
 def _copy(text: str, folder: str) -> Path:
     root = user_path(folder)
-    if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
+    if not all(os.path.isfile(root / name) for name in ("swa.py", "target.py")):
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
         )

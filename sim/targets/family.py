@@ -34,8 +34,8 @@ def user_path(text: str) -> Path:
     first, _, rest = text.partition("/")
     try:
         path = Path(home, rest) if home and first == "~" else Path(text).expanduser()
-    except RuntimeError as error:
-        raise TargetError(f"{text}: {error}".rstrip(".")) from None
+    except RuntimeError:
+        raise TargetError(f"{text}: there is no home folder of {first}; give another path") from None
     return Path(os.environ.get(USER_FOLDER) or os.getcwd(), path)
 
 
@@ -109,6 +109,8 @@ class Family(ABC):
         covered: the source that line coverage counts: patterns for ``path`` or ``path:function``.
         loads_late: targets load some of their modules while tapes are played.
         releases: names of the known releases that can be driven, oldest first.
+        plumbing: patterns for ``FILE FUNCTION`` of code that carries out what others ask for, such as allocators: if a
+            slot is freed wrongly, the caller is to blame.
         pulls: address of a pull request, without its number.
     """
 
@@ -120,6 +122,7 @@ class Family(ABC):
     covered: ClassVar[tuple[str, ...]] = ("*",)
     loads_late: ClassVar[bool] = False
     releases: ClassVar[tuple[str, ...]] = ()
+    plumbing: ClassVar[tuple[str, ...]] = ()
     pulls: ClassVar[str] = ""
 
     @property
@@ -184,6 +187,14 @@ class Family(ABC):
             TargetError: it cannot be had.
         """
         return None
+
+    def files(self, text: str) -> list[Path]:
+        """The files, and folders of sources, that are read for a target by its name. Nothing is fetched.
+
+        Raises:
+            TargetError: it names a folder that cannot be found.
+        """
+        return []
 
     def add(self, text: str) -> str:
         """Fetch a target now, so that later runs need no network; what to tell of it.

@@ -18,8 +18,8 @@ from .mutants import MUTANTS
 from .mutants.transform import Mutant, MutantError
 
 __all__ = [
-    "add", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released", "scope_of",
-    "select_profiles", "short_name",
+    "add", "families", "family_of", "files_of", "is_shipped", "open_target", "parse", "prepare", "release_of",
+    "released", "scope_of", "select_profiles", "short_name",
 ]  # fmt: skip
 
 GROUP = "staleloc.targets"
@@ -76,6 +76,24 @@ def parse(text: str) -> TargetSpec:
         return spec
     *forms, last = (form for it in families() for form in it.forms)
     raise TargetError(f"unknown target {text!r}; use {', '.join(forms)} or {last} (see: staleloc targets list)")
+
+
+def files_of(target: str) -> list[Path]:
+    """The files, and folders of sources, that are read for a target; none for a name that is no target's.
+
+    Raises:
+        TargetError: it names a folder that cannot be found.
+    """
+    family = family_of(target)
+    return [] if family is None else family.files(target)
+
+
+def is_shipped(target: str) -> bool:
+    """Whether a name stands for code that comes along, and for nothing that lies elsewhere or is fetched.
+
+    This alone may be chosen by data, such as a tape's file.
+    """
+    return target == Embedded.name or target.startswith(f"{Embedded.name}:")
 
 
 def prepare(target: str) -> None:
@@ -149,8 +167,15 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
     return chosen
 
 
-def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = (), together: bool = False) -> Scope:
-    """What to draw from: what was asked for, or else where the mutant shows. Features imply the engine level.
+def scope_of(
+    mutant: str | None,
+    level: str | None,
+    features: Sequence[str] = (),
+    together: bool = False,
+    checks: Sequence[str] = (),
+) -> Scope:
+    """What to draw from: what was asked for, or else where the mutant shows. Features and checks imply the engine
+    level.
 
     Raises:
         TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
@@ -163,10 +188,17 @@ def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()
         if ordered and known.asks != ordered:
             shows = f"with --features {'+'.join(known.asks)}" if known.asks else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
-        return Scope(known.level, known.asks, len(known.asks) > 1)
+        if checks and known.level == LEVELS[0]:
+            raise TargetError(
+                f"mutant {mutant} shows at the {known.level} level; leave out --checks {','.join(checks)}"
+            )
+        return Scope(known.level, known.asks, len(known.asks) > 1, known.checks or tuple(checks))
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
-    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered, together and len(ordered) > 1)
+    if checks and level == LEVELS[0]:
+        raise TargetError(f"--checks go with --level engine; leave out --level {level}")
+    implied = LEVELS[-1] if ordered or checks else LEVELS[0]
+    return Scope(level or implied, ordered, together and len(ordered) > 1, tuple(checks))
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:

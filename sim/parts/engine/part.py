@@ -11,13 +11,14 @@ from .checks import (
     check_eviction,
     check_locks,
     check_overflow,
-    check_owners,
     check_races,
     check_refusal,
     check_rows,
     check_structure,
     check_values,
 )
+from .hits import check_hits
+from .owners import check_owners
 from .situations import Noticer, ResultsNoticer
 from .tree_checks import check_ledgers, check_sanity
 
@@ -60,7 +61,7 @@ REQUESTS = Part(
     events=_events_of(ee.REQUESTS),
     checks=(
         *(check_overflow, check_structure, check_owners, check_values, check_rows, check_locks, check_ledgers),
-        *(check_refusal, check_eviction, check_sanity),
+        *(check_refusal, check_eviction, check_sanity, check_hits),
     ),
     situations=RESULT_SITUATIONS,
     reachable=_in_results,

@@ -232,6 +232,7 @@ class EngineDriver:
             held(entry, "cache_protected_len"),
             self._release.evicted(entry),
             overflow=allocated - len(row),
+            branch=vars(entry).get("swa_branching_seqlen"),  # from 0.5.20
         )
 
     def transfer_done(self, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from ....models.config import Config
 from ..base import Target
@@ -62,6 +63,7 @@ class Sglang(Family):
     audited = ("sglang==0.5.23",)
     covered = _COVERED
     loads_late = True
+    plumbing = (r"/mem_cache/(allocator[./]|\w*memory_pool|pool_host/)",)
     releases = tuple(f"sglang=={version}" for version in _RELEASES)
     pulls = "https://github.com/sgl-project/sglang/pull/"
 
@@ -92,6 +94,9 @@ class Sglang(Family):
 
     def release(self, text: str) -> str | None:
         return fetch.resolve(text).version
+
+    def files(self, text: str) -> list[Path]:
+        return fetch.files_of(text)
 
     def add(self, text: str) -> str:
         release = fetch.add(text)
