@@ -46,4 +46,4 @@ def test_each_page_has_one_owner(
 def test_two_copies_share_a_slot_only_if_both_read_it(copies: list[Copied], what: str | None) -> None:
     """In whichever order they are queued, and one copy does not write a slot twice."""
     fault = overlap_fault("full", copies)
-    assert fault == (None if what is None else ("race", what))
+    assert (None if fault is None else fault[:2]) == (None if what is None else ("race", what))
