@@ -26,7 +26,7 @@ from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
 from .process import WorkerDied, WorkerHung, WorkerProcess, divergence_from_json, divergence_to_json, kill_workers
 
-__all__ = ["Budget", "Campaign", "Found", "Results"]
+__all__ = ["CHUNK", "Budget", "Campaign", "Found", "Results"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Results:
 
     Attributes:
         found: for each kind of divergence (class, check, pool, policy, event, and the event that made a loc stale) the
-            tape with the smallest number, in the order of numbers.
+            tape with the smallest number (the first few with `examples`), in the order of numbers.
         skipped: events that did not apply.
         diverged: tapes that diverged.
         seen: situation -> how often it happened.
@@ -98,6 +98,8 @@ class Campaign:
         scope: the profiles from which tapes are drawn.
         progress: is called with the results so far from time to time, from a worker's thread.
         worker: starts a worker with the target and the mutant; None for a plain one.
+        start: number of the first tape; a multiple of `CHUNK`.
+        examples: diverging tapes of one kind that are kept at most.
     """
 
     def __init__(
@@ -110,6 +112,8 @@ class Campaign:
         scope: Scope = Scope(),  # noqa: B008 - frozen
         progress: Callable[[Results], None] = lambda results: None,
         worker: Callable[[str, str | None], WorkerProcess] | None = None,
+        start: int = 0,
+        examples: int = 1,
     ) -> None:
         self._target = target
         self._seed = seed
@@ -120,15 +124,17 @@ class Campaign:
         self._progress = progress
         self._start_worker = worker or WorkerProcess
         self._lock = threading.Lock()
-        self._chunks = itertools.count()
+        self._start = start
+        self._examples = examples
+        self._chunks = itertools.count(start // CHUNK)
         self._answers: dict[int, dict[str, Any]] = {}
-        self._next = 0
+        self._next = start
         self._lost = 0
         self._over = False
         self._deadline: float | None = None
         self._cancelled = threading.Event()
         self._results = Results()
-        self._kinds: dict[tuple[str, ...], Found] = {}
+        self._kinds: dict[tuple[str, ...], list[Found]] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
         self._passed_over = 0
 
@@ -156,7 +162,7 @@ class Campaign:
             self._wind_up(pool, played)
         self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
-        self._results.found = list(self._kinds.values())
+        self._results.found = sorted(itertools.chain(*self._kinds.values()), key=lambda found: found.index)
         if self._passed_over:
             self._results.notes.append(
                 f"{self._passed_over} tapes were not examined: they diverge as others do, with further messages"
@@ -206,7 +212,9 @@ class Campaign:
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 return None
             first = next(self._chunks) * CHUNK
-            stop = first + CHUNK if self._budget.tapes is None else min(first + CHUNK, self._budget.tapes)
+            stop = first + CHUNK
+            if self._budget.tapes is not None:
+                stop = min(stop, self._start + self._budget.tapes)
             return list(range(first, stop)) or None
 
     def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
@@ -283,9 +291,12 @@ class Campaign:
             if self._wordings[kind] > MAX_WORDINGS:
                 self._passed_over += 1
             else:
-                tape = generate_tape(seeded(self._seed, index), self._results.profiles)
-                check_drawn(tape, answer.get("drawn"))
-                self._kinds[words] = Found(index, divergence, tape)
+                self._kinds[words] = []
+        kept = self._kinds.get(words)
+        if kept is not None and len(kept) < self._examples:
+            tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+            check_drawn(tape, answer.get("drawn"))
+            kept.append(Found(index, divergence, tape))
         self._over = self._budget.first
 
     def _lose(self) -> None:
