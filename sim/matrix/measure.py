@@ -34,11 +34,11 @@ from ..tapes.codec import dumps
 from ..tapes.scenarios import Scenario, plain, same_paging, same_shape, same_words
 from ..tapes.shrink import MAX_CANDIDATES, shrink
 from ..targets.base import Profile, Scope, TargetError
-from ..targets.registry import prepare
+from ..targets.registry import release_of
 from .measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from .record import diverging, is_known, of_scope, order, scopes, seeds_of
+from .record import counterpart_of, diverging, is_known, of_scope, order, scopes, seeds_of
 
-__all__ = ["Session", "drawn", "hunt", "looks_like"]
+__all__ = ["Session", "drawn", "hunt", "looks_like", "replay_all"]
 
 MAX_SHRUNK = 4
 """Tapes of one kind of divergence that are shrunk. Before they are, two incidents may look alike."""
@@ -215,7 +215,7 @@ class Session:
         for target in sorted(targets, key=order):
             self.show.stage(f"replays on {target}")
             try:
-                prepare(target)
+                version = release_of(target)
                 with Player(target) as player:
                     self.matrix.replays[target] = replay_all(player, self.known)
                     self._profiles[target] = player.profiles
@@ -223,6 +223,9 @@ class Session:
                 self.matrix.absent[target] = str(error)
                 continue
             self.matrix.absent.pop(target, None)
+            record = counterpart_of(target, version, self.matrix.replays[target], self.known)
+            if record != target:
+                self.matrix.judged[target] = record
             self.matrix.releases = sorted({*self.matrix.releases, target}, key=order)
             self.save(self.matrix)
 

@@ -80,6 +80,12 @@ class Embedded(Family):
             ours=_sources(spec.root, mutant),
         )
 
+    def checkout(self, folder: Path) -> str | None:
+        return f"{self.name}@{folder}" if _is_copy(folder) else None
+
+    def counterpart(self, text: str, version: str | None) -> str:
+        return self.name if text.startswith(f"{self.name}@") else text
+
     def module(self, name: str) -> str:
         return f"{__package__}._{_AUDITED}.{name}"
 
@@ -120,11 +126,15 @@ def _policy(name: str) -> str:
 
 def _copy(text: str, folder: str) -> Path:
     root = Path(folder).expanduser().absolute()
-    if not (root / "swa.py").is_file() or not (root / "target.py").is_file():
+    if not _is_copy(root):
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
         )
     return root
+
+
+def _is_copy(folder: Path) -> bool:
+    return (folder / "swa.py").is_file() and (folder / "target.py").is_file()
 
 
 def _load_copy(spec: TargetSpec, root: Path) -> Target:

@@ -17,8 +17,8 @@ from .mutants.transform import Mutant, MutantError
 from .sglang.family import Sglang
 
 __all__ = [
-    "add", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released", "scope_of",
-    "select_profiles", "short_name",
+    "add", "counterpart", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released",
+    "scope_of", "select_profiles", "short_name",
 ]  # fmt: skip
 
 GROUP = "staleloc.targets"
@@ -94,6 +94,12 @@ def short_name(target: str) -> str:
     """A target's name; of a release its version alone."""
     family = family_of(target)
     return target if family is None else target.removeprefix(f"{family.name}==")
+
+
+def counterpart(target: str, version: str | None) -> str:
+    """The target whose public record holds for a target of this version too; see `Family.counterpart`."""
+    family = family_of(target)
+    return target if family is None else family.counterpart(target, version)
 
 
 def add(target: str) -> str:

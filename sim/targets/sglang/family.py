@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from ....models.config import Config
-from ..base import Target
+from ..base import Target, TargetError
 from ..family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
 from ..mutants.transform import Mutant, Transform
 from . import fetch
@@ -91,6 +92,14 @@ class Sglang(Family):
 
     def release(self, text: str) -> str | None:
         return fetch.resolve(text).version
+
+    def checkout(self, folder: Path) -> str | None:
+        name = f"sglang@{folder}"
+        try:
+            fetch.resolve(name)
+        except TargetError:
+            return None
+        return name
 
     def add(self, text: str) -> str:
         release = fetch.add(text)
