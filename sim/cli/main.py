@@ -1,5 +1,5 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
-``audit``, ``coverage``.
+``audit``, ``coverage``, ``ci``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
 fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
@@ -19,6 +19,7 @@ import click
 from ...models.config import LEVELS
 from ..targets.base import ASKED
 from .audit import audit
+from .ci import ci
 from .coverage import coverage
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
@@ -134,6 +135,7 @@ def replay(
     return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None))
 
 
+cli.add_command(ci)
 cli.add_command(audit)
 cli.add_command(targets)
 cli.add_command(mutants)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...models.config import LEVELS
+from ..core.tape import Tape
 from ..run.campaign import Budget, Campaign, Results
 from ..run.player import Player, Unplayable, adapt
 from ..run.pool import PooledWorker, WorkerPool
 from ..tapes.scenarios import scenarios
 from ..targets.base import Profile, Scope, TargetError
 
-__all__ = ["Measured", "Plan", "Played", "measure", "scopes_of"]
+__all__ = ["Measured", "Plan", "Played", "lines_run", "measure", "scopes_of"]
 
 
 @dataclass(frozen=True)
@@ -159,3 +161,27 @@ def _play_scenarios(plan: Plan, pool: _Pool, result: Measured) -> list[Profile]:
             result.scenarios += 1
             result.diverged += divergence is not None
         return player.profiles
+
+
+def lines_run(target: str, tapes: Sequence[Tape], files: Sequence[str]) -> list[dict[str, set[int]]]:
+    """Return the lines that each of some tapes runs, in one process, and that none before it ran.
+
+    Args:
+        files: the files of interest, by the names that their code has.
+
+    Raises:
+        TargetError: the target cannot be loaded or driven.
+    """
+    found = []
+    with _Pool(files) as pool, Player(target, worker=pool.worker) as player:
+        known: set[tuple[str, int]] = set()
+        for tape in tapes:
+            with suppress(Unplayable):
+                player.play(tape)
+            lines = {(file, line) for file, numbers in pool.lines.items() for line in numbers}
+            fresh: dict[str, set[int]] = defaultdict(set)
+            for file, line in sorted(lines - known):
+                fresh[file].add(line)
+            known |= lines
+            found.append(dict(fresh))
+    return found

@@ -18,13 +18,13 @@ from ..core.tape import Tape
 from ..parts.legality import profile_of
 from ..run.campaign import Budget, Campaign, Found, Results
 from ..run.player import Player
-from ..run.process import ANSWER_SECONDS
+from ..run.process import ANSWER_SECONDS, WorkerProcess
 from ..run.progress import Progress
 from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
 from ..targets.base import TargetError
 from .finding import Finding, Origin
 
-__all__ = ["Outcome", "find"]
+__all__ = ["Outcome", "OutOfTime", "Shrinker", "find"]
 
 HANG_SECONDS = 3.0
 """Seconds for a candidate if the target does not return in the bug, and"""
@@ -72,7 +72,7 @@ def find(
     results = campaign.run()
     outcome = Outcome(results)
     signatures = set()
-    with closing(_Shrinker(origin.target, origin.mutant, results)) as shrinker:
+    with closing(Shrinker(origin.target, origin.mutant, results)) as shrinker:
         for number, found in enumerate(results.found, 1):
             shrunk, seconds = shrinker.run(found, partial(show.shrinking, number, len(results.found)))
             unsteady = shrinker.again(shrunk) != shrunk.divergence
@@ -103,26 +103,58 @@ def _counted(judge: Judge, show: Callable[[int], None]) -> Judge:
     return counted
 
 
-class _Shrinker:
-    """Shrinks one tape after the other, in as few processes as possible."""
+class OutOfTime(TargetError):
+    """The time for a shrink was spent."""
 
-    def __init__(self, target: str, mutant: str | None, results: Results) -> None:
+
+def _limited(judge: Judge, deadline: float | None) -> Judge:
+    """The same judge, which ends the shrink at a time."""
+
+    def limited(tape: Tape) -> Divergence | None:
+        if deadline is not None and time.monotonic() >= deadline:
+            raise OutOfTime("its time was spent")
+        return judge(tape)
+
+    return limited
+
+
+class Shrinker:
+    """Shrinks one tape after the other, in as few processes as possible.
+
+    Args:
+        results: the campaign's results: profiles are read, notes are added.
+        worker: see `Player`.
+        answer_seconds: time limit for one tape.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        mutant: str | None,
+        results: Results,
+        worker: Callable[[str, str | None, float], WorkerProcess] | None = None,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._target = target
         self._mutant = mutant
         self._results = results
+        self._worker = worker
+        self._answer_seconds = answer_seconds
         self._players: dict[str, Player] = {}
         self._interrupted = False
 
-    def run(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+    def run(self, found: Found, show: Callable[[int], None], deadline: float | None = None) -> tuple[Shrunk, float]:
         """The shrunk tape and the seconds it took, without loading the target.
 
-        `show` is regularly told how many candidates were played.
+        Args:
+            show: is regularly told how many candidates were played.
+            deadline: the monotonic time at which the shrink ends with the smallest tape so far.
         """
         started = Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
         if self._interrupted:
             return started, 0.0
         try:
-            shrunk, seconds = self._shrink(found, show)
+            shrunk, seconds = self._shrink(found, show, deadline)
         except (KeyboardInterrupt, TargetError) as error:  # before anything was played
             shrunk, seconds = replace(started, ended=error), 0.0
         if shrunk.ended is not None:
@@ -136,14 +168,14 @@ class _Shrinker:
         else:
             self._results.notes.append(f"tape {tape} is not fully shrunk: {ended}")
 
-    def _shrink(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+    def _shrink(self, found: Found, show: Callable[[int], None], deadline: float | None) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"
         player = self._player("hang") if _took_the_process(found.divergence) else self._player("shrink")
         profile = profile_of(found.tape.config, self._results.profiles)
         assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
         started = time.monotonic()
-        judge = _counted(player.play, show)
+        judge = _limited(_counted(player.play, show), deadline)
         shrunk = shrink(found.tape, found.divergence, profile, judge, budget, player.effect)
         return shrunk, time.monotonic() - started
 
@@ -161,8 +193,8 @@ class _Shrinker:
 
     def _player(self, purpose: str) -> Player:
         if purpose not in self._players:
-            seconds = HANG_SECONDS if purpose == "hang" else ANSWER_SECONDS
-            self._players[purpose] = Player(self._target, self._mutant, seconds)
+            seconds = HANG_SECONDS if purpose == "hang" else self._answer_seconds
+            self._players[purpose] = Player(self._target, self._mutant, seconds, worker=self._worker)
         return self._players[purpose]
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ from ..targets.registry import release_of
 from .measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
 from .record import counterpart_of, diverging, is_known, of_scope, order, scopes, seeds_of
 
-__all__ = ["Session", "drawn", "hunt", "looks_like", "replay_all"]
+__all__ = ["Session", "drawn", "hunt", "looks_like", "replay", "replay_all"]
 
 MAX_SHRUNK = 4
 """Tapes of one kind of divergence that are shrunk. Before they are, two incidents may look alike."""
@@ -175,22 +175,24 @@ class _Hunt:
 
 def replay_all(player: Player, known: Sequence[Scenario]) -> dict[str, Replayed]:
     """Return the result of each scenario's tape on the player's target."""
-    return {scenario.name: _replay(player, scenario) for scenario in known}
+    return {scenario.name: replay(player, scenario)[0] for scenario in known}
 
 
-def _replay(player: Player, scenario: Scenario) -> Replayed:
+def replay(player: Player, scenario: Scenario) -> tuple[Replayed, Tape, Divergence | None]:
+    """Return the result of a scenario's tape, the tape as it was played, and its divergence."""
     tape, _ = adapt(scenario.tape, player.profiles)
     try:
         divergence = player.play(tape)
     except WorkerLost:
         raise
     except (Unplayable, TargetError) as error:  # an adapter may find out only then that a release lacks something
-        return Replayed("unplayable", str(error))
+        return Replayed("unplayable", str(error)), tape, None
     if divergence is None:
         nothing = player.events == player.skipped
-        return Replayed("unplayable", "none of its events applies") if nothing else Replayed("silent")
+        silent = Replayed("unplayable", "none of its events applies") if nothing else Replayed("silent")
+        return silent, tape, None
     verdict = "diverges" if divergence.kind == scenario.kind else "other"
-    return Replayed(verdict, f"{divergence.kind}: {divergence.what}")
+    return Replayed(verdict, f"{divergence.kind}: {divergence.what}"), tape, divergence
 
 
 @dataclass

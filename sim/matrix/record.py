@@ -19,8 +19,8 @@ from ..targets.registry import counterpart, family_of, short_name
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 
 __all__ = [
-    "Disagreement", "alarms", "claim", "counterpart_of", "disagreement", "diverging", "hunted", "is_known", "news",
-    "of_scope", "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
+    "Disagreement", "alarms", "claim", "counterpart_of", "disagreement", "diverging", "hunted", "is_known", "is_shown",
+    "news", "of_scope", "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
 ]  # fmt: skip
 
 
@@ -155,12 +155,12 @@ def _contradictions(releases: Sequence[str], replays: Mapping[str, Replayed], kn
     return sum(
         it.name in replays
         and replays[it.name].verdict != "unplayable"
-        and _is_shown(it, releases) == (replays[it.name].verdict == "silent")
+        and is_shown(it, releases) == (replays[it.name].verdict == "silent")
         for it in known
     )
 
 
-def _is_shown(scenario: Scenario, releases: Sequence[str]) -> bool | None:
+def is_shown(scenario: Scenario, releases: Sequence[str]) -> bool | None:
     """Return whether the last of these releases has the bug: as it says of itself, or else as the newest one before it
     of which anything is known; None if nothing is."""
     for release in reversed(releases):

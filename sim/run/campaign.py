@@ -98,7 +98,8 @@ class Campaign:
         scope: the profiles from which tapes are drawn.
         progress: is called with the results so far from time to time, from a worker's thread.
         worker: starts a worker with the target and the mutant; None for a plain one.
-        start: number of the first tape; a multiple of `CHUNK`.
+        start: number of the first tape.
+        chunk: tapes that a worker takes at a time. With fewer, a time limit is kept more closely.
         examples: diverging tapes of one kind that are kept at most.
     """
 
@@ -113,6 +114,7 @@ class Campaign:
         progress: Callable[[Results], None] = lambda results: None,
         worker: Callable[[str, str | None], WorkerProcess] | None = None,
         start: int = 0,
+        chunk: int = CHUNK,
         examples: int = 1,
     ) -> None:
         self._target = target
@@ -126,7 +128,8 @@ class Campaign:
         self._lock = threading.Lock()
         self._start = start
         self._examples = examples
-        self._chunks = itertools.count(start // CHUNK)
+        self._chunks = itertools.count(start, chunk)
+        self._chunk = chunk
         self._answers: dict[int, dict[str, Any]] = {}
         self._next = start
         self._lost = 0
@@ -211,8 +214,8 @@ class Campaign:
                 return None
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 return None
-            first = next(self._chunks) * CHUNK
-            stop = first + CHUNK
+            first = next(self._chunks)
+            stop = first + self._chunk
             if self._budget.tapes is not None:
                 stop = min(stop, self._start + self._budget.tapes)
             return list(range(first, stop)) or None
