@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +79,9 @@ class _CoveredWorker(PooledWorker):
     def _request(self, target: str, mutant: str | None) -> dict[str, Any]:
         return {**super()._request(target, mutant), "covered": self._covered.files}
 
+    def send(self, request: dict[str, Any]) -> None:
+        super().send({**request, "afresh": True} if self._covered.afresh else request)
+
     def receive(self, seconds: float) -> Any:
         answer = super().receive(seconds)
         self._covered.add(answer.pop("lines"))
@@ -90,11 +93,13 @@ class _Pool(WorkerPool):
 
     Args:
         files: the files of interest, by the names that their code has.
+        afresh: lines that ran before count again when a tape runs them.
     """
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[str], afresh: bool = False) -> None:
         super().__init__(lambda pool, *request: _CoveredWorker(self, *request))
         self.files = list(files)
+        self.afresh = afresh
         self.lines: dict[str, set[int]] = defaultdict(set)
         self._adding = threading.Lock()
 
@@ -163,25 +168,25 @@ def _play_scenarios(plan: Plan, pool: _Pool, result: Measured) -> list[Profile]:
         return player.profiles
 
 
-def lines_run(target: str, tapes: Sequence[Tape], files: Sequence[str]) -> list[dict[str, set[int]]]:
-    """Return the lines that each of some tapes runs, in one process, and that none before it ran.
+def lines_run(
+    target: str, tapes: Iterable[Tape], files: Sequence[str], play: Callable[[], bool] = lambda: True
+) -> list[dict[str, set[int]]]:
+    """Return the lines that each of some tapes runs, without those of loading the target.
 
     Args:
         files: the files of interest, by the names that their code has.
+        play: is asked before each tape; False ends the list.
 
     Raises:
         TargetError: the target cannot be loaded or driven.
     """
     found = []
-    with _Pool(files) as pool, Player(target, worker=pool.worker) as player:
-        known: set[tuple[str, int]] = set()
+    with _Pool(files, afresh=True) as pool, Player(target, worker=pool.worker) as player:
         for tape in tapes:
+            if not play():
+                break
+            pool.lines.clear()
             with suppress(Unplayable):
                 player.play(tape)
-            lines = {(file, line) for file, numbers in pool.lines.items() for line in numbers}
-            fresh: dict[str, set[int]] = defaultdict(set)
-            for file, line in sorted(lines - known):
-                fresh[file].add(line)
-            known |= lines
-            found.append(dict(fresh))
+            found.append({file: set(lines) for file, lines in pool.lines.items()})
     return found

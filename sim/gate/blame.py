@@ -84,34 +84,39 @@ def located(
         changed: lines by path; empty if there is no base.
         is_late: whether the time for this is spent.
     """
-    failing = [case for case in cases if case.fails][:MAX_CASES]
-    if not failing:
+    failing = [case for case in cases if case.fails and case.finding is not None][:MAX_CASES]
+    if not failing or is_late():
         return list(cases)
     spec = parse(target)
     tree, _ = _tree(target)
     names = {spec.family.code_file(spec, tree, path): path for path in _sources(target)}
-    places = {}
-    for case in failing:
-        assert case.finding is not None
-        if is_late():
-            break
-        try:
-            places[id(case)] = _places(target, case.finding.tape, names, changed)
-        except TargetError:  # a case without a place is better than no case
-            continue
+    tapes = [tape for case in failing for tape in _with_and_without_the_last(case)]
+    try:
+        run = lines_run(target, tapes, list(names), lambda: not is_late())
+    except TargetError:  # a case without a place is better than no case
+        return list(cases)
+    by_path = [{names[file]: lines for file, lines in it.items()} for it in run]
+    pairs = zip(by_path[::2], by_path[1::2], strict=False)
+    places = {id(case): _places(*pair, changed) for case, pair in zip(failing, pairs, strict=False)}
     return [replace(case, places=places.get(id(case), ())) for case in cases]
 
 
-def _places(target: str, tape: Tape, names: Mapping[str, str], changed: Mapping[str, set[int]]) -> tuple[Place, ...]:
-    before, last = lines_run(target, [replace(tape, events=tape.events[:-1]), tape], list(names))
-    run: Lines = {names[file]: lines | last.get(file, set()) for file, lines in before.items()}
-    run |= {names[file]: lines for file, lines in last.items() if names[file] not in run}
+def _with_and_without_the_last(case: Case) -> tuple[Tape, Tape]:
+    """Return the tape up to the event at which it diverges, and the same without this event."""
+    assert case.finding is not None
+    tape, last = case.finding.tape, case.finding.divergence.event
+    events = tape.events if last < 0 else tape.events[: last + 1]
+    return replace(tape, events=events[:-1]), replace(tape, events=events)
+
+
+def _places(before: Lines, run: Lines, changed: Mapping[str, set[int]]) -> tuple[Place, ...]:
     hits = [
         Place(path, line, CHANGED) for path in sorted(changed) for line in sorted(changed[path] & run.get(path, set()))
     ]
-    if not hits and last:
-        file = max(sorted(last), key=lambda it: len(last[it]))
-        hits = [Place(names[file], min(last[file]), REACHED)]
+    if not hits:
+        reached = {path: lines - before.get(path, set()) for path, lines in run.items()}
+        path = max(sorted(reached), key=lambda it: len(reached[it]), default="")
+        hits = [Place(path, min(reached[path]), REACHED)] if path and reached[path] else []
     return tuple(_apart(hits)[:MAX_PLACES])
 
 

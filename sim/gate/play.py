@@ -271,11 +271,14 @@ class Gate:
         """Compare with the base, shrink what it does not show, and compare again."""
         self.show.stage("comparing with the base")
         exact = [it for it in self.known if isinstance(it, BaseTarget)]
-        for it in found:
-            if self.clock.is_over:
-                break
-            candidate = Candidate(it.found.tape, it.found.divergence)
-            it.known = next(filter(None, (known.knows(candidate) for known in exact)), None)
+        firsts = {it.kind: it for it in reversed(found)}
+        others = [it for it in found if firsts[it.kind] is not it]
+        for it in [*firsts.values(), *others]:
+            if self.clock.is_over and firsts[it.kind].known is not None:
+                it.known = firsts[it.kind].known  # there is no time for a second example
+                continue
+            raw = self._raw(it)
+            it.known = next(filter(None, (known.knows(Candidate(raw.tape, raw.divergence)) for known in exact)), None)
         known = {it.kind: it for it in reversed(found) if it.known is not None}
         if not self.plan.minimal:
             for it in known.values():
