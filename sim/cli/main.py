@@ -121,6 +121,7 @@ def fuzz(
 )
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option("--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the divergence.")
+@click.option("--pytest", "test_file", type=FILE, metavar="FILE", help="Write a pytest module that plays the tape.")
 def replay(
     tape: str,
     target: str | None,
@@ -128,11 +129,12 @@ def replay(
     times: int,
     json_file: Path | None,
     repro_file: Path | None,
+    test_file: Path | None,
 ) -> int:
     """Play TAPE: a tape file, or the name of a packaged scenario."""
     from . import run as cli_run
 
-    return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None))
+    return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None, test_file))
 
 
 cli.add_command(ci)

@@ -13,6 +13,7 @@ from ...models.config import LEVELS
 from ..findings import search as fuzzing
 from ..findings.files import check_outputs, save, write
 from ..findings.finding import Finding, Origin
+from ..findings.regression import regression_test
 from ..findings.summary import Summary
 from ..findings.text import render
 from ..parts.hooks import DeclaredError, declared
@@ -34,10 +35,11 @@ class Outputs:
     json: Path | None
     repro: Path | None
     folder: Path | None
+    regression: Path | None = None
 
     def check(self) -> None:
         """Raise KeepError unless all can be written."""
-        check_outputs(self.json, self.repro, folder=self.folder)
+        check_outputs(self.json, self.repro, self.regression, folder=self.folder)
 
     def write(self, summary: Summary) -> None:
         """Write the summary, and the script of the first finding."""
@@ -128,6 +130,9 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
     else:
         defect = f" with mutant {mutant}" if mutant else ""
         say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}{_applied(played, times)}")
+    if outputs.regression is not None:
+        write(outputs.regression, regression_test(name, played.tape, played.divergence, target, mutant))
+        say(f"wrote {outputs.regression}, a test that plays this tape")
     if times > 1:
         same = "verdicts equal" if len(played.verdicts) == 1 else "verdicts unequal"
         counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..findings.files import save, write
 from ..findings.finding import Finding
-from ..matrix.measurements import Replayed
-from ..matrix.record import counterpart_of
-from ..run.player import Player
 from ..run.pool import WorkerPool
 from ..run.progress import progress
-from ..tapes.scenarios import scenarios
 from ..targets.base import TargetError
-from ..targets.registry import family_of, release_of
-from .accepted import Accepted, Entry, merged, read, to_text, unreviewed
-from .blame import changed_lines, located
-from .checkout import Subject, archived, commit_of, locate
+from ..targets.registry import release_of
+from .accepted import merged, read, to_text, unreviewed
+from .bases import Bases, record_of
+from .blame import located
+from .checkout import locate
 from .clock import Clock
-from .known import BaseTarget, Known, Record
 from .outcome import Case, GateResult
 from .outputs import GateOutputs
 from .play import Gate, GatePlan
@@ -77,13 +73,10 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         pool = stack.enter_context(WorkerPool())
         show = stack.enter_context(progress())
         gate = Gate(plan, clock, pool, show, result, lambda finding: save(finding, outputs.folder))
-        known = _Known(subject, folder, gate.player)
+        known = stack.enter_context(Bases(subject, folder, gate.player))
         bases = [known.of(text) for text in request.bases]
-        for base in bases:
-            if isinstance(base, BaseTarget):
-                stack.callback(base.close)
         shown = gate.replay_scenarios()
-        gate.known = bases or [_record(subject.target, release, shown)]
+        gate.known = bases or [record_of(subject.target, release, shown)]
         result.base = [it.name for it in gate.known]
         gate.judge_scenarios()
         gate.play_kept()
@@ -108,53 +101,6 @@ def _kept(folder: Path | None, saved: Path) -> list[Path]:
     if folder is not None and not folder.is_dir():
         raise TargetError(f"{folder} is no folder; give the folder of the kept tapes")
     return sorted((folder or saved).glob("*.json"))
-
-
-def _record(target: str, release: str | None, shown: dict[str, Replayed]) -> Record:
-    return Record(counterpart_of(target, release, shown, scenarios()), shown, scenarios())
-
-
-@dataclass
-class _Known:
-    """The bases that the user names, and what they need."""
-
-    subject: Subject
-    folder: Path
-    open_player: Callable[[str], Player]
-
-    def __post_init__(self) -> None:
-        self.targets: list[BaseTarget] = []
-        self.entries: list[Entry] = []
-
-    def of(self, text: str) -> Known:
-        """Return the source of known findings that a text names: a file, a target, or else a ref."""
-        path = Path(text).expanduser()
-        if path.is_file() and path.suffix == ".json":
-            entries = read(path)
-            self.entries += entries
-            return Accepted(text, entries)
-        family = family_of(text)
-        if family is not None and family.parse(text) is not None:
-            release_of(text)
-            return self._add(BaseTarget(text, text, self.open_player))
-        commit = commit_of(self.subject, text)
-        target = archived(self.subject, commit, self.folder / str(len(self.targets)))
-        return self._add(BaseTarget(f"{text} ({commit[:9]})", target, self.open_player))
-
-    def _add(self, base: BaseTarget) -> BaseTarget:
-        self.targets.append(base)
-        return base
-
-    def changed(self) -> dict[str, set[int]]:
-        """Return the lines that differ from the first base that has sources."""
-        for base in self.targets:
-            if _same_family(base.target, self.subject.target):
-                return changed_lines(self.subject.target, base.target)
-        return {}
-
-
-def _same_family(one: str, other: str) -> bool:
-    return family_of(one) is family_of(other)
 
 
 def _accept(path: Path, result: GateResult, has_base: bool) -> None:

@@ -92,7 +92,7 @@ class Gate:
     """One run of a gate.
 
     Attributes:
-        save: saves the tape of a finding and returns the path.
+        save: saves the tape of a finding and returns the path, or None.
     """
 
     plan: GatePlan
@@ -100,7 +100,7 @@ class Gate:
     pool: WorkerPool
     show: Progress
     result: GateResult
-    save: Callable[[Finding], Path]
+    save: Callable[[Finding], Path | None]
     known: list[Known] = field(default_factory=list)
     _profiles: Sequence[Profile] = ()
     _replayed: dict[Scenario, tuple[Replayed, Tape, Divergence | None]] = field(default_factory=dict)
@@ -154,9 +154,10 @@ class Gate:
                 if self.clock.is_over:
                     self._warn(f"kept tape {path} was not played: the time was spent")
                     continue
-                self._play_kept(player, path)
+                self.play_tape(player, path)
 
-    def _play_kept(self, player: Player, path: Path) -> None:
+    def play_tape(self, player: Player, path: Path) -> None:
+        """Play a tape file and enter its verdict."""
         name = str(path)
         try:
             tape, _ = adapt(load(path), player.profiles)
@@ -195,11 +196,16 @@ class Gate:
 
     # Random tapes
 
-    def fuzz(self) -> None:
+    def fuzz(self, some: Sequence[Scope] | None = None) -> None:
         """Play random tapes of every scope in rounds, and judge what they find, until the time or the tapes are spent
-        or a round has found something new."""
-        scopes = scopes_of(self._profiles)
-        self._compare_scopes(scopes)
+        or a round has found something new.
+
+        Args:
+            some: the scopes; None for all that the target has.
+        """
+        scopes = scopes_of(self._profiles) if some is None else some
+        if some is None:
+            self._compare_scopes(scopes)
         self.result.played = [Played(scope) for scope in scopes]
         while True:
             found = self._round()
@@ -355,7 +361,8 @@ class Gate:
 
     def _enter(self, case: Case) -> None:
         if case.verdict == "new" and case.group != KEPT and case.finding is not None:
-            case = replace(case, saved=str(self.save(case.finding)))
+            path = self.save(case.finding)
+            case = replace(case, saved=None if path is None else str(path))
         self.result.cases.append(case)
 
     def _warn(self, text: str) -> None:

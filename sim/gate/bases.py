@@ -1,0 +1,82 @@
+"""The bases that a user names: files of accepted findings, targets, and commits of the checkout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from ..matrix.measurements import Replayed
+from ..matrix.record import counterpart_of
+from ..run.player import Player
+from ..tapes.scenarios import scenarios
+from ..targets.registry import family_of, release_of
+from .accepted import Accepted, Entry, read
+from .blame import changed_lines
+from .checkout import Subject, archived, commit_of
+from .known import BaseTarget, Known, Record
+
+__all__ = ["Bases", "record_of"]
+
+
+def record_of(target: str, release: str | None, shown: Mapping[str, Replayed]) -> Record:
+    """Return the public record of a target, where no base is given.
+
+    Args:
+        shown: scenario -> the result of its tape on the target.
+    """
+    return Record(counterpart_of(target, release, shown, scenarios()), shown, scenarios())
+
+
+@dataclass
+class Bases:
+    """The bases of one run. Use as a context manager, which ends their workers.
+
+    Attributes:
+        folder: an empty folder for sources of commits.
+    """
+
+    subject: Subject
+    folder: Path
+    open_player: Callable[[str], Player]
+
+    targets: list[BaseTarget] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+    def of(self, text: str) -> Known:
+        """Return the source of known findings that a text names: a file, a target, or else a ref."""
+        path = Path(text).expanduser()
+        if path.is_file() and path.suffix == ".json":
+            entries = read(path)
+            self.entries += entries
+            return Accepted(text, entries)
+        family = family_of(text)
+        if family is not None and family.parse(text) is not None:
+            release_of(text)
+            return self._add(BaseTarget(text, text, self.open_player))
+        commit = commit_of(self.subject, text)
+        target = archived(self.subject, commit, self.folder / str(len(self.targets)))
+        return self._add(BaseTarget(f"{text} ({commit[:9]})", target, self.open_player))
+
+    def _add(self, base: BaseTarget) -> BaseTarget:
+        self.targets.append(base)
+        return base
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for base in self.targets:
+            base.close()
+
+    def changed(self) -> dict[str, set[int]]:
+        """Return the lines that differ from the first base that has sources."""
+        for base in self.targets:
+            if _same_family(base.target, self.subject.target):
+                return changed_lines(self.subject.target, base.target)
+        return {}
+
+
+def _same_family(one: str, other: str) -> bool:
+    return family_of(one) is family_of(other)
