@@ -72,6 +72,13 @@ def cli(ctx: click.Context) -> None:
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
 @events_option
+@click.option(
+    "--base",
+    "bases",
+    multiple=True,
+    metavar="REF|TARGET|FILE",
+    help="What is known, as for ci: exit code 1 only for findings that no base shows.",
+)
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -95,6 +102,7 @@ def fuzz(
     mutant: str | None,
     level: str | None,
     features: tuple[tuple[str, ...], bool],
+    bases: tuple[str, ...],
     json_file: Path | None,
     repro_file: Path | None,
     folder: Path,
@@ -108,7 +116,7 @@ def fuzz(
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
     origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
-    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs)
+    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 
 @cli.command()

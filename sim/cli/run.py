@@ -16,6 +16,7 @@ from ..findings.finding import Finding, Origin
 from ..findings.regression import regression_test
 from ..findings.summary import Summary
 from ..findings.text import render
+from ..gate.known_findings import check_bases, split
 from ..parts.hooks import DeclaredError, declared
 from ..run import player as replaying
 from ..run.campaign import Budget
@@ -67,9 +68,14 @@ def _check_declared(scope: Scope) -> None:
     raise DeclaredError(f"declared events are of the allocator level; leave out {' '.join(scope.options)}")
 
 
-def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
-    """Run the campaign that `origin` says and report; the exit code."""
+def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: Sequence[str] = ()) -> int:
+    """Run the campaign that `origin` says and report; the exit code.
+
+    Args:
+        bases: refs, targets and files of accepted findings; what they show is known and counts for nothing.
+    """
     _check_declared(origin.scope)
+    check_bases(origin.target, bases)
     outputs.check()
     folder = outputs.folder
     assert folder is not None
@@ -78,8 +84,10 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     with progress() as show:
         outcome = fuzzing.find(origin, budget, workers, show, lambda finding: saved.append(save(finding, folder)))
     results = outcome.results
+    known = split(origin.target, bases, outcome.findings)
     for finding, path, seconds in zip(outcome.findings, saved, outcome.shrink_seconds, strict=True):
         _report(finding, str(path), seconds)
+    _report_known(outcome.findings, known)
     summary = Summary(
         target=origin.target,
         release=origin.release,
@@ -99,7 +107,7 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     for note in results.notes:
         warn(note)
     outputs.write(summary)
-    if outcome.findings:
+    if None in known:
         return 1
     return 2 if results.interrupted else 0
 
@@ -163,6 +171,12 @@ def _applied(played: replaying.Replayed, times: int) -> str:
     skipped = played.skipped // times
     applied = played.events // times - skipped
     return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
+
+
+def _report_known(findings: Sequence[Finding], known: Sequence[str | None]) -> None:
+    for finding, why in zip(findings, known, strict=True):
+        if why is not None:
+            say(f"known: tape {finding.origin.index}, {finding.divergence.kind}: {why}")
 
 
 def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from checkout import Repository
+from click.testing import CliRunner
 from junitparser import JUnitXml
 
+from staleloc.sim.cli.main import cli
 from staleloc.sim.findings.files import KeepError
 from staleloc.sim.gate.accepted import accepted_schema
 from staleloc.sim.gate.report import gate_schema
@@ -144,3 +146,27 @@ def test_nothing_played_is_no_success(repository: Repository, ci: Ci) -> None:
     """A gate that passes although its time was too short would be worth nothing."""
     with pytest.raises(TargetError, match=r"no random tape was played .* give more --minutes"):
         ci("--minutes", "0.0001")
+
+
+def test_fuzz_leaves_out_what_a_base_shows(repository: Repository, ci: Ci) -> None:
+    """The same base as for ``ci``, one level, and an exit code of its own."""
+
+    def fuzz(*words: str) -> tuple[int, str]:
+        arguments = ["fuzz", "--target", "builtin@python/cache", "--tapes", "2", "--workers", "1", *words]
+        done = CliRunner().invoke(cli, arguments, standalone_mode=False)
+        assert done.exception is None
+        return done.return_value, done.stdout
+
+    repository.spoil()
+    assert fuzz("--base", "HEAD")[0] == 1
+    repository.git("commit", "--quiet", "--all", "--message", "a defect")
+    code, said = fuzz("--base", "HEAD")
+    assert code == 0
+    assert "known: tape 1, wrong-mapping: HEAD (" in said
+    with pytest.raises(TargetError, match="no commit of this repository"):
+        CliRunner().invoke(
+            cli,
+            ["fuzz", "--target", "builtin@python/cache", "--base", "x"],
+            standalone_mode=False,
+            catch_exceptions=False,
+        )
