@@ -40,6 +40,13 @@ DEFAULT_MINUTES = 5.0
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes.  [default: one a CPU]")
 @click.option("--kept", type=FOLDER, metavar="DIR", help="Folder of kept tapes.  [default: that of --save]")
 @click.option(
+    "--corpus",
+    type=FOLDER,
+    metavar="DIR",
+    help="Folder of tapes that grows: they are replayed first, random tapes go on where the last run ended, and those "
+    "that reach new situations are added.",
+)
+@click.option(
     "--accept",
     "accept_file",
     type=FILE,
@@ -69,6 +76,7 @@ def ci(
     seed: int,
     workers: int | None,
     kept: Path | None,
+    corpus: Path | None,
     accept_file: Path | None,
     junit_file: Path | None,
     sarif_file: Path | None,
@@ -93,7 +101,7 @@ def ci(
     seconds = None if tapes is not None else 60 * (DEFAULT_MINUTES if minutes is None else minutes)
     step = os.environ.get("GITHUB_STEP_SUMMARY")
     summary = summary_file or (Path(step) if step else None)
-    request = GateRequest(target, bases, seed, seconds, tapes, workers or cpus(), kept)
+    request = GateRequest(target, bases, seed, seconds, tapes, workers or cpus(), kept, corpus)
     result = run(request, GateOutputs(junit_file, sarif_file, json_file, summary, accept_file, folder))
     say(to_text(result), newline=False)
     for warning in result.warnings:

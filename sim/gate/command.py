@@ -19,6 +19,7 @@ from .bases import Bases, record_of
 from .blame import located
 from .checkout import locate
 from .clock import Clock
+from .corpus import Corpus
 from .outcome import Case, GateResult
 from .outputs import GateOutputs
 from .play import Gate, GatePlan
@@ -36,6 +37,7 @@ class GateRequest:
         seconds: the time limit; None if `tapes` is given.
         tapes: random tapes of each scope.
         kept: folder of kept tapes; None for the folder that new ones are saved in.
+        corpus: folder of tapes that grows, or None.
     """
 
     target: str
@@ -45,6 +47,7 @@ class GateRequest:
     tapes: int | None
     workers: int
     kept: Path | None = None
+    corpus: Path | None = None
 
 
 def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
@@ -59,20 +62,21 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
     subject = locate(request.target)
     release = release_of(subject.target)
     result = GateResult(subject, release, request.seed)
+    corpus = None if request.corpus is None else Corpus.load(request.corpus)
     plan = GatePlan(
         subject.target,
         release,
         request.seed,
         request.tapes,
         request.workers,
-        _kept(request.kept, outputs.folder),
+        list(dict.fromkeys([*_kept(request.kept, outputs.folder), *(corpus.files() if corpus is not None else [])])),
         minimal=outputs.accept is not None,
     )
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staleloc-base-")))
         pool = stack.enter_context(WorkerPool())
         show = stack.enter_context(progress())
-        gate = Gate(plan, clock, pool, show, result, lambda finding: save(finding, outputs.folder))
+        gate = Gate(plan, clock, pool, show, result, lambda finding: save(finding, outputs.folder), corpus=corpus)
         known = stack.enter_context(Bases(subject, folder, gate.player))
         bases = [known.of(text) for text in request.bases]
         shown = gate.replay_scenarios()
@@ -81,6 +85,9 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         gate.judge_scenarios()
         gate.play_kept()
         gate.fuzz()
+        if corpus is not None:
+            corpus.merge()
+            corpus.save()
         result.stale = gate.stale(known.entries)
         result.warnings += [f"the base cannot play a tape: {why}" for it in known.targets for why in it.unplayable]
         if result.failures:

@@ -5,12 +5,13 @@ A finding that nothing known explains is shrunk before any other. Its minimal ta
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..coverage.measure import scopes_of
@@ -18,6 +19,7 @@ from ..findings.finding import Finding, Origin
 from ..findings.search import Shrinker
 from ..matrix.measure import replay
 from ..matrix.measurements import Replayed
+from ..parts.generate import generate_tape
 from ..run.campaign import Budget, Campaign, Found, Results
 from ..run.player import Player, Unplayable, WorkerLost, adapt
 from ..run.pool import WorkerPool
@@ -29,6 +31,7 @@ from ..tapes.scenarios import Scenario, plain, scenarios
 from ..targets.base import Profile, Scope, TargetError
 from .accepted import Entry
 from .clock import Clock
+from .corpus import Corpus, Kind, kind_of, minimized
 from .known import BaseTarget, Candidate, Known
 from .outcome import KEPT, SCENARIOS, Case, GateResult, Played
 
@@ -46,6 +49,9 @@ SHRINK_SECONDS = 6.0
 
 CHUNK = 4
 """Tapes that a worker takes at a time: a few seconds on a busy machine."""
+
+GROW_PART = 0.5
+"""Part of the time left after a round that makes tapes for the corpus small."""
 
 MAX_ALIKE = 3
 """New findings of one class and check that are shrunk. A change that breaks more fails the gate all the same."""
@@ -93,6 +99,7 @@ class Gate:
 
     Attributes:
         save: saves the tape of a finding and returns the path, or None.
+        corpus: the folder that grows, or None.
     """
 
     plan: GatePlan
@@ -102,9 +109,12 @@ class Gate:
     result: GateResult
     save: Callable[[Finding], Path | None]
     known: list[Known] = field(default_factory=list)
+    corpus: Corpus | None = None
     _profiles: Sequence[Profile] = ()
     _replayed: dict[Scenario, tuple[Replayed, Tape, Divergence | None]] = field(default_factory=dict)
     _next: dict[Scope, int] = field(default_factory=dict)
+    _candidates: list[tuple[Tape, set[str]]] = field(default_factory=list)
+    _coming: defaultdict[Kind, set[str]] = field(default_factory=lambda: defaultdict(set))
     _seen: set[tuple[object, ...]] = field(default_factory=set)
     _new_kinds: set[tuple[object, ...]] = field(default_factory=set)
     _signatures: set[tuple[object, ...]] = field(default_factory=set)
@@ -171,6 +181,8 @@ class Gate:
             self._enter(Case(KEPT, name, "unplayable", str(error)))
             return
         if divergence is None:
+            if self.corpus is not None and path.parent == self.corpus.folder:
+                self.corpus.situations[path] = kind_of(tape.config), frozenset(player.seen)
             self._enter(Case(KEPT, name, "silent"))
             return
         finding = self._finding(tape, divergence=divergence, tape_name=name)
@@ -211,6 +223,7 @@ class Gate:
             found = self._round()
             if found and not self.result.interrupted:
                 self._judge(found)
+            self._grow()
             done = self.plan.tapes is not None or self.clock.left < LEAST_SECONDS
             if done or self.result.interrupted or self._has_found():
                 break
@@ -252,15 +265,45 @@ class Gate:
 
     def _campaign(self, scope: Scope, seconds: float | None) -> Results:
         self.show.stage(f"playing tapes of {scope}")
-        start = self._next.get(scope, 0)
         plan = self.plan
+        start = self._next.get(scope, 0 if self.corpus is None else self.corpus.start(scope, plan.seed))
         results = Campaign(
             plan.target, plan.seed, Budget(plan.tapes, seconds), plan.workers, None, scope, self.show.campaign,
             lambda target, mutant: self.pool.worker(target, mutant, self._answer_seconds),
             start=start, chunk=CHUNK, examples=EXAMPLES,
         ).run()  # fmt: skip
         self._next[scope] = start + -(-results.tapes // CHUNK) * CHUNK
+        if self.corpus is not None:
+            self.corpus.next[str(scope), plan.seed] = self._next[scope]
+            self._note_situations(scope, results)
         return results
+
+    def _note_situations(self, scope: Scope, results: Results) -> None:
+        """Remember tapes with situations that no tape of the corpus reaches, each with what it adds."""
+        assert self.corpus is not None
+        by_tape: dict[int, set[str]] = {}
+        for situation, index in sorted(results.reached.items(), key=lambda it: it[1]):
+            by_tape.setdefault(index, set()).add(situation)
+        for index, situations in by_tape.items():
+            tape = generate_tape(seeded(self.plan.seed, index), results.profiles)
+            added = situations - self.corpus.reached(kind_of(tape.config)) - self._coming[kind_of(tape.config)]
+            if added:
+                self._coming[kind_of(tape.config)] |= added
+                self._candidates.append((tape, added))
+
+    def _grow(self) -> None:
+        """Add small forms of the remembered tapes to the corpus."""
+        candidates, self._candidates = self._candidates, []
+        if self.corpus is None or not candidates:
+            return
+        self.show.stage("adding tapes to the corpus")
+        deadline = self.clock.left * (1 - GROW_PART)
+        with self.player(self.plan.target) as player:
+            for tape, added in candidates:
+                small = minimized(tape, added, player, lambda: self.clock.left < deadline)
+                path = self.corpus.add(small, added, self.plan.target)
+                if player.play(small) is None:
+                    self.corpus.situations[path] = kind_of(small.config), frozenset(player.seen)
 
     def _fresh(self, scope: Scope, results: Results) -> list[_Found]:
         """Return what was found and is of a kind that no earlier round has found."""

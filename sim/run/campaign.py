@@ -61,6 +61,7 @@ class Results:
         skipped: events that did not apply.
         diverged: tapes that diverged.
         seen: situation -> how often it happened.
+        reached: situation -> the first tape in which it happened, of those that do not diverge.
         interrupted: whether the campaign was ended before its budget was spent.
         notes: messages for the user, one line each.
     """
@@ -73,6 +74,7 @@ class Results:
     diverged: int = 0
     seconds: float = 0.0
     seen: Counter[str] = field(default_factory=Counter)
+    reached: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -279,6 +281,9 @@ class Campaign:
             results.seen.update(answer["seen"])
             if answer["divergence"] is not None:
                 self._keep(tape, divergence_from_json(answer["divergence"]), answer)
+            else:
+                for situation in answer["seen"]:
+                    results.reached.setdefault(situation, tape)
             if "lost" in answer:
                 self._lose()
             if results.tapes % CHUNK == 0:
