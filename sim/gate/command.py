@@ -78,30 +78,39 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         show = stack.enter_context(progress())
         gate = Gate(plan, clock, pool, show, result, lambda finding: save(finding, outputs.folder), corpus=corpus)
         known = stack.enter_context(Bases(subject, folder, gate.player))
-        bases = [known.of(text) for text in request.bases]
-        shown = gate.replay_scenarios()
-        gate.known = bases or [record_of(subject.target, release, shown)]
-        result.base = [it.name for it in gate.known]
-        gate.judge_scenarios()
-        gate.play_kept()
-        gate.fuzz()
-        if corpus is not None:
-            corpus.merge()
-            corpus.save()
-        result.stale = gate.stale(known.entries)
+        gate.known = [known.of(text) for text in request.bases]
+        try:
+            _play(gate, corpus)
+            result.stale = gate.stale(known.entries)
+            if result.failures:
+                show.stage("looking for the lines of the source")
+                result.cases = located(subject.target, result.cases, known.changed(), lambda: clock.is_late)
+        except KeyboardInterrupt:
+            result.interrupted = True
         result.warnings += [f"the base cannot play a tape: {why}" for it in known.targets for why in it.unplayable]
-        if result.failures:
-            show.stage("looking for the lines of the source")
-            result.cases = located(subject.target, result.cases, known.changed(), lambda: clock.is_late)
     result.seconds = clock.spent
-    if result.tapes == 0 and not result.interrupted:
+    if result.tapes == 0 and not result.interrupted and not result.failures:
         raise TargetError(
             f"no random tape was played on {subject.target} in {request.seconds:g} s; give more --minutes"
         )
     outputs.write(result)
     if outputs.accept is not None:
-        _accept(outputs.accept, result, bool(bases))
+        _accept(outputs.accept, result, bool(request.bases))
     return result
+
+
+def _play(gate: Gate, corpus: Corpus | None) -> None:
+    """Play everything and enter the verdicts into the result."""
+    shown = gate.replay_scenarios()
+    if not gate.known:
+        gate.known = [record_of(gate.plan.target, gate.plan.release, shown)]
+    gate.result.base = [it.name for it in gate.known]
+    gate.judge_scenarios()
+    gate.play_kept()
+    gate.fuzz()
+    if corpus is not None:
+        corpus.merge()
+        corpus.save()
 
 
 def _kept(folder: Path | None, saved: Path) -> list[Path]:

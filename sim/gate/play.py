@@ -221,9 +221,10 @@ class Gate:
         self.result.played = [Played(scope) for scope in scopes]
         while True:
             found = self._round()
-            if found and not self.result.interrupted:
+            if found:
                 self._judge(found)
-            self._grow()
+            if not self.result.interrupted:
+                self._grow()
             done = self.plan.tapes is not None or self.clock.left < LEAST_SECONDS
             if done or self.result.interrupted or self._has_found():
                 break
