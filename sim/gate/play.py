@@ -246,6 +246,7 @@ class Gate:
                     self._warn(f"{scope} was not tested: the base can be driven so, and {self.plan.target} cannot")
 
     def _round(self) -> list[_Found]:
+        """Play random tapes of each scope, and replay on the base what they find. Both end with the round's time."""
         found: list[_Found] = []
         end = self.clock.left * (1 - FUZZ_PART)
         for number, played in enumerate(self.result.played):
@@ -256,7 +257,9 @@ class Gate:
             played.tapes += results.tapes
             played.events += results.events
             played.diverged += results.diverged
-            found += self._fresh(played.scope, results)
+            fresh = self._fresh(played.scope, results)
+            self._compare(fresh, end)
+            found += fresh
             for note in results.notes:
                 self._warn(f"{played.scope}: {note}")
             if results.interrupted:
@@ -317,18 +320,25 @@ class Gate:
         self._seen |= {it.kind for it in fresh}
         return fresh
 
-    def _judge(self, found: list[_Found]) -> None:
-        """Compare with the base, shrink what it does not show, and compare again."""
+    def _compare(self, found: Sequence[_Found], end: float) -> None:
+        """Note what a base target shows in the same way.
+
+        Args:
+            end: time left at which only one example of a kind is compared.
+        """
         self.show.stage("comparing with the base")
         exact = [it for it in self.known if isinstance(it, BaseTarget)]
         firsts = {it.kind: it for it in reversed(found)}
         others = [it for it in found if firsts[it.kind] is not it]
         for it in [*firsts.values(), *others]:
-            if self.clock.is_over and firsts[it.kind].known is not None:
-                it.known = firsts[it.kind].known  # there is no time for a second example
+            if self.clock.left < end and firsts[it.kind].known is not None:
+                it.known = firsts[it.kind].known
                 continue
             raw = self._raw(it)
             it.known = next(filter(None, (known.knows(Candidate(raw.tape, raw.divergence)) for known in exact)), None)
+
+    def _judge(self, found: list[_Found]) -> None:
+        """Enter what is known, shrink the rest, and compare again."""
         known = {it.kind: it for it in reversed(found) if it.known is not None}
         if not self.plan.minimal:
             for it in known.values():

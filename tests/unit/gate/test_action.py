@@ -6,14 +6,16 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from checkout import Repository, made
+from checkout import Repository
+from click.testing import CliRunner
+
+from staleloc.sim.cli.main import cli
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,17 +31,19 @@ WORKFLOWS = {
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A folder with ``staleloc``, which is this checkout's, and ``python``, which notes what it is asked to do."""
+    """A folder with ``staleloc`` and ``python``, which note what they are asked to do; see `asked`."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    scripts = {
-        "staleloc": f'exec "{sys.executable}" -m staleloc.sim "$@"',
-        "python": f'printf "%s\\n" "$@" > "{tmp_path}/asked"',
-    }
-    for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    for name in ("staleloc", "python"):
+        text = f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/asked"\n'
+        (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o755)
     return folder
+
+
+def asked(tools: Path) -> list[str]:
+    """The words of the command that a step has run."""
+    return (tools.parent / "asked").read_text(encoding="utf-8").splitlines()
 
 
 def inputs(given: Mapping[str, str]) -> dict[str, str]:
@@ -69,31 +73,47 @@ def run(
     )
 
 
-def test_a_pull_request_is_compared_with_its_base_branch(tools: Path, tmp_path: Path) -> None:
-    """The base is fetched into a shallow clone, the change fails, and the files that later steps upload are there."""
-    origin = made(tmp_path / "origin")
-    branch = origin.git("branch", "--show-current").strip()
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", origin.root.as_uri(), "here"], cwd=tmp_path, check=True)
+def test_a_pull_request_is_compared_with_its_base_branch(
+    repository: Repository, tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base is fetched into a shallow clone; the command that the step gives fails, and writes the files that later
+    steps upload."""
+    branch = repository.git("branch", "--show-current").strip()
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth", "1", repository.root.as_uri(), "here"], cwd=tmp_path, check=True
+    )
     here = Repository(tmp_path / "here")
     line = here.spoil() - 1
-    step = tmp_path / "summary.md"
-    given = {"target": "python/cache", "tapes": "1"}
-    github = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": branch, "GITHUB_STEP_SUMMARY": str(step)}
-    done = run("Test the change", tools, here.root, given, **github)
-    assert done.returncode == 1, done.stderr
-    assert f"::error file=python/cache/swa.py,line={line}," in done.stdout
-    assert step.read_text(encoding="utf-8").startswith("### staleloc: builtin@python/cache: ")
+    here.git("commit", "--quiet", "--all", "--message", "a defect")
+    done = run("Test the change", tools, here.root, {"target": "python/cache", "tapes": "1"}, GITHUB_BASE_REF=branch)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(here.root)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    played = CliRunner().invoke(cli, asked(tools), standalone_mode=False)
+    assert played.return_value == 1
+    assert f"::error file=python/cache/swa.py,line={line}," in played.stdout
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("### staleloc: builtin@python/cache: ")
     assert (here.root / ACTION["inputs"]["junit"]["default"]).exists()
     log = json.loads((here.root / ACTION["inputs"]["sarif"]["default"]).read_text(encoding="utf-8"))
     assert log["runs"][0]["results"]
+
+
+def test_the_inputs_become_options(tools: Path, tmp_path: Path) -> None:
+    """A time unless there is a number of tapes; each line of the bases is one."""
+    given = {"base": "main\n\naccepted findings.json\n", "minutes": "3", "target": "a b"}
+    assert run("Test the change", tools, tmp_path, given, GITHUB_BASE_REF="ignored").returncode == 0
+    assert asked(tools) == [
+        *("ci", "--target", "a b", "--sarif", "staleloc.sarif", "--junit", "staleloc.xml", "--minutes", "3"),
+        *("--base", "main", "--base", "accepted findings.json"),
+    ]
 
 
 def test_the_action_installs_this_package(tools: Path, tmp_path: Path) -> None:
     """From the action's own folder, with the pinned torch."""
     assert STEPS["Install staleloc"]["if"] == "inputs.install == 'true'"
     assert run("Install staleloc", tools, tmp_path, {}, GITHUB_ACTION_PATH=str(ROOT)).returncode == 0
-    words = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
-    assert words == ["-m", "pip", "install", "--constraint", f"{ROOT}/constraints.txt", f"{ROOT}[sglang]"]
+    assert asked(tools) == ["-m", "pip", "install", "--constraint", f"{ROOT}/constraints.txt", f"{ROOT}[sglang]"]
     assert (ROOT / "constraints.txt").exists()
 
 
