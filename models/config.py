@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 __all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
 
 LEVELS = ("allocator", "engine")
 
-FEATURES = ("disagg", "spec", "graphs", "scheduler")
-"""Features of the engine level: disaggregated decode, speculative decode, captured graphs, a scheduler that admits by
-its own budgets."""
+_TITLES = {
+    "disagg": "disaggregated decode",
+    "spec": "speculative decode",
+    "graphs": "captured graphs",
+    "scheduler": "a scheduler",
+}
+"""Feature of the engine level -> what it is, for messages. A scheduler admits by its own budgets."""
+
+FEATURES = tuple(_TITLES)
+"""Features of the engine level."""
 
 FULL = "full"
 SWA = "swa"
@@ -33,6 +41,11 @@ TOKENS_WITHOUT_LIMIT = 96
 
 class ConfigError(ValueError):
     """A configuration with which no engine can start; the message names the broken rule."""
+
+
+def _of(feature: str, default: Any) -> Any:
+    """A field of `Config` that only caches with this feature have; the others hold the default."""
+    return field(default=default, metadata={"feature": feature})
 
 
 @dataclass(frozen=True)
@@ -85,17 +98,24 @@ class Config:
     host_swa_size: int = 0
     write_policy: str = "write_through"
     features: tuple[str, ...] = ()
-    reserved_decode: int = 0
-    decode_tree: bool = False
-    spec_version: str = "v2"
-    spec_steps: int = 1
-    spec_topk: int = 1
-    spec_draft_tokens: int = 2
-    bigram: bool = False
-    chunk: int = 0
-    max_prefill: int = 0
-    prefix_cache: bool = True
-    new_token_ratio: int = 0
+    reserved_decode: int = _of("disagg", 0)
+    decode_tree: bool = _of("disagg", False)
+    spec_version: str = _of("spec", "v2")
+    spec_steps: int = _of("spec", 1)
+    spec_topk: int = _of("spec", 1)
+    spec_draft_tokens: int = _of("spec", 2)
+    bigram: bool = _of("spec", False)
+    chunk: int = _of("scheduler", 0)
+    max_prefill: int = _of("scheduler", 0)
+    prefix_cache: bool = _of("scheduler", True)
+    new_token_ratio: int = _of("scheduler", 0)
+
+    @property
+    def unused(self) -> dict[str, tuple[str, ...]]:
+        """The fields of each feature that is not active, by feature."""
+        owners = {it.name: it.metadata.get("feature") for it in fields(self)}
+        inactive = [feature for feature in FEATURES if feature not in self.features]
+        return {feature: tuple(name for name in owners if owners[name] == feature) for feature in inactive}
 
     @property
     def full_pages(self) -> int:
@@ -172,8 +192,7 @@ class Config:
             raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
         if self.features and self.level != "engine":
             raise ConfigError("features are of the engine level")
-        if "disagg" not in self.features and (self.reserved_decode or self.decode_tree):
-            raise ConfigError("reserved_decode and decode_tree are of disaggregated decode")
+        self._check_unused()
         if not 0 <= self.reserved_decode <= MAX_SIZE:
             raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")
         self._check_spec()
@@ -181,7 +200,6 @@ class Config:
 
     def _check_scheduler(self) -> None:
         if "scheduler" not in self.features:
-            self._check_unused("a scheduler", "chunk", "max_prefill", "prefix_cache", "new_token_ratio")
             return
         if not 0 <= self.chunk <= MAX_SIZE or self.chunk % self.page_size:
             raise ConfigError(f"chunk must be 0 or a multiple of page_size {self.page_size}, not {self.chunk}")
@@ -195,15 +213,16 @@ class Config:
         if self.host_full_size and not self.prefix_cache:
             raise ConfigError("a host tier takes a prefix tree; prefix_cache must be true")
 
-    def _check_unused(self, feature: str, *names: str) -> None:
+    def _check_unused(self) -> None:
         plain = Config()
-        if any(getattr(self, name) != getattr(plain, name) for name in names):
-            raise ConfigError(f"{', '.join(names[:-1])} and {names[-1]} are of {feature}")
+        for feature, names in self.unused.items():
+            if any(getattr(self, name) != getattr(plain, name) for name in names):
+                *first, last = names
+                listed = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+                raise ConfigError(f"{listed} of {_TITLES[feature]}")
 
     def _check_spec(self) -> None:
         if "spec" not in self.features:
-            names = ("spec_version", "spec_steps", "spec_topk", "spec_draft_tokens", "bigram")
-            self._check_unused("speculative decode", *names)
             return
         if self.spec_version not in SPEC_VERSIONS:
             raise ConfigError(f"spec_version must be one of {', '.join(SPEC_VERSIONS)}, not {self.spec_version}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
-__all__ = ["Event", "Role", "Roles", "Span", "smaller", "without_one"]
+__all__ = ["Event", "Role", "Roles", "Span", "events_in", "smaller", "without_one"]
 
 Span = tuple[int, int, int]
 """``(request, start, stop)``."""
@@ -153,6 +154,18 @@ class Event:
         for i, row in enumerate(rows):
             for value in smaller(row[at], 1):
                 yield self.changed(**{name: (*rows[:i], (*row[:at], value, *row[at + 1 :]), *rows[i + 1 :])})
+
+
+E = TypeVar("E", bound=Event)
+
+
+def events_in(module: str, base: type[E]) -> tuple[type[E], ...]:
+    """The event types that a module defines, in the order of their definition; one without a `kind` is a base."""
+    return tuple(
+        it
+        for it in vars(sys.modules[module]).values()
+        if isinstance(it, type) and issubclass(it, base) and it.__module__ == module and "kind" in vars(it)
+    )
 
 
 def smaller(value: int, least: int) -> Iterator[int]:

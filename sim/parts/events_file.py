@@ -21,23 +21,15 @@ from ..core.schema import schema_of
 from ..declared import Declared
 from .allocator.declared import DeclaredCall
 from .allocator.events import EVENTS
-from .decode_node.events import DISAGG_EVENTS
 from .engine.declared import DeclaredStep
-from .engine.events import ENGINE_EVENTS
-from .graphs.events import GRAPH_EVENTS
 from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
-from .scheduler.events import SCHEDULER_EVENTS
-from .speculative.events import SPEC_EVENTS
+from .registry import PARTS
 
 __all__ = ["ALPHABET", "BY_NAME", "another_file", "events_origin", "handed_on", "load", "read"]
 
 ALPHABET: tuple[type[Event], ...] = (
     *EVENTS,
-    *ENGINE_EVENTS,
-    *DISAGG_EVENTS,
-    *GRAPH_EVENTS,
-    *SPEC_EVENTS,
-    *SCHEDULER_EVENTS,
+    *(event for part in PARTS for event in part.events),
 )
 """Event types, in the order in which the documentation lists them."""
 

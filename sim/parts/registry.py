@@ -8,11 +8,11 @@ from ...models.config import Config
 from ..targets.base import Profile
 from .check import Check
 from .decode_node.part import DECODE_NODE, NODE_HOST
-from .engine.parts import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
+from .engine.part import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
 from .part import Part
 from .scheduler.part import SCHEDULER
-from .spec_node import SPEC_NODE
+from .spec_node.part import SPEC_NODE
 from .speculative.part import SPECULATIVE
 
 __all__ = ["ENGINE_CHECKS", "PARTS", "parts_of", "parts_of_profile", "simpler_configs"]

@@ -59,16 +59,11 @@ def _config(config: Config) -> dict[str, object]:
     left_out = set() if config.level == "engine" else _ENGINE_ONLY
     left_out |= set() if config.features else {"features"}
     left_out |= set() if config.context_len else {"context_len"}
-    left_out |= set() if "disagg" in config.features else _DISAGG_ONLY
-    left_out |= set() if "spec" in config.features else _SPEC_ONLY
-    left_out |= set() if "scheduler" in config.features else _SCHEDULER_ONLY
+    left_out = left_out.union(*config.unused.values())
     return {name: values[name] for name in values if name not in left_out}
 
 
 _ENGINE_ONLY = {"level", "host_full_size", "host_swa_size", "write_policy"}
-_DISAGG_ONLY = {"reserved_decode", "decode_tree"}
-_SPEC_ONLY = {"spec_version", "spec_steps", "spec_topk", "spec_draft_tokens", "bigram"}
-_SCHEDULER_ONLY = {"chunk", "max_prefill", "prefix_cache", "new_token_ratio"}
 
 
 def dumps(tape: Tape) -> str:

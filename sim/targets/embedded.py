@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...models.config import LEVELS, Config
+from ...models.config import Config
 from .base import Target, TargetError
 from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
 from .mutants.transform import Mutant, Transform, builtin_root, load_builtin, load_changed
@@ -91,16 +91,17 @@ class Embedded(Family):
 
 
 def _made(config: Config) -> tuple[str, str]:
-    """Module and class of the target for a cache: with nothing but what it needs."""
-    if config.level == LEVELS[0]:
-        return "target", "BuiltinTarget"
-    if "disagg" in config.features:
-        return "disagg", "DisaggEngine"
-    if "spec" in config.features:
-        return ("spec_graphs", "SpecGraphEngine") if "graphs" in config.features else ("speculative", "SpecEngine")
-    if "scheduler" in config.features:
-        return "scheduler", "SchedulerEngine"
-    return ("graph_engine", "GraphEngine") if "graphs" in config.features else ("engine", "BuiltinEngine")
+    """Module and class of the target for a cache: of those that can hold it, the one that inherits least."""
+    from .builtin import BuiltinEngine
+
+    wanted, hosted = (config.level, config.features), config.host_full_size > 0
+    fitting = [
+        it
+        for it in BuiltinEngine.__mro__
+        if any((way.level, way.features) == wanted and way.host >= hosted for way in getattr(it, "profiles", ()))
+    ]
+    made = min(fitting, key=lambda it: len(it.__mro__))
+    return made.__module__.rpartition(".")[2], made.__name__
 
 
 def _sources(root: Path | None, mutant: Mutant | None) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Protocol
 from .base import CacheTarget, FreeSlots, Rows
 
 __all__ = [
-    "DECODES", "ENGINE_CALLS", "MAX_GRAPH_TOKENS", "PREFILLS", "RESULTS", "RUNNERS",
+    "DECODES", "ENGINE_CALLS", "GRAPH_CALLS", "MAX_GRAPH_TOKENS", "PREFILLS", "RESULTS", "RUNNERS",
     "Admission", "Copying", "EngineTarget", "GraphTarget", "HostTierTarget", "Ledgers", "NodeView", "RequestTarget",
     "RequestView", "RunView", "Span", "slots_in_flight",
 ]  # fmt: skip
@@ -43,6 +43,9 @@ ENGINE_CALLS: tuple[str, ...] = (
     "flush", "results",
 )  # fmt: skip
 """Kinds of the events that an `EngineTarget` may execute."""
+
+GRAPH_CALLS: tuple[str, ...] = ("capture", "replay", "replay_chunk", "draft", "verify")
+"""Kinds of the events that a `GraphTarget` executes beside those of an `EngineTarget`."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from ...models.config import LEVELS
 from .base import ASKED, Profile, Scope, Target, TargetError
@@ -14,7 +16,6 @@ from .embedded import Embedded
 from .family import Family, TargetSpec
 from .mutants import MUTANTS
 from .mutants.transform import Mutant, MutantError
-from .sglang.family import Sglang
 
 __all__ = [
     "add", "counterpart", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released",
@@ -27,13 +28,25 @@ GROUP = "staleloc.targets"
 
 @cache
 def families() -> tuple[Family, ...]:
-    """The families that come along, then those of installed packages, by name.
+    """The embedded target, the families of the folders here, and those of installed packages, both by name.
 
     Raises:
         TargetError: an installed one cannot be loaded.
     """
     found = [_installed(it) for it in sorted(entry_points(group=GROUP), key=lambda it: it.name)]
-    return (Embedded(), Sglang(), *found)
+    return (Embedded(), *_in_folders(), *found)
+
+
+def _in_folders() -> list[Family]:
+    """The families that are defined in a module ``family`` of a folder."""
+    folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/family.py"))
+    modules = [import_module(f".{folder}.family", __package__) for folder in folders]
+    return [
+        it()
+        for module in modules
+        for it in vars(module).values()
+        if isinstance(it, type) and issubclass(it, Family) and it.__module__ == module.__name__
+    ]
 
 
 def _installed(entry: EntryPoint) -> Family:

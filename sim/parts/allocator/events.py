@@ -7,7 +7,7 @@ are half-open, ``[start, stop)``.
 
 from __future__ import annotations
 
-from ...core.event import Event, Span
+from ...core.event import Event, Span, events_in
 from . import allocation, copies, forwards, release, remapping
 from .allocation import Alloc, AllocDecode, AllocExtend, AllocExtendSwaTail
 from .copies import CpuCopy, LoadCpuCopy, Move
@@ -26,13 +26,7 @@ __all__ = [
 _MODULES = (allocation, release, remapping, forwards, copies)
 
 EVENTS: tuple[type[AllocatorEvent], ...] = tuple(
-    it
-    for module in _MODULES
-    for it in vars(module).values()
-    if isinstance(it, type)
-    and issubclass(it, AllocatorEvent)
-    and it.__module__ == module.__name__
-    and "kind" in vars(it)
+    event for module in _MODULES for event in events_in(module.__name__, AllocatorEvent)
 )
 """Every allocator-level event type, in the order in which the modules define them."""
 

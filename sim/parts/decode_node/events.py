@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ....models.decode_node import Stage
-from ...core.event import Event
+from ...core.event import Event, events_in
 from ...targets.disagg import MAX_REQUESTS
 from ..engine.events import EngineEvent, fewer, plain_prompt, shorter_prompts
 from .step import Before, DisaggStep
@@ -200,5 +200,5 @@ def _send(
     step.sent(event, layer, slots, begin, end)
 
 
-DISAGG_EVENTS: tuple[type[EngineEvent], ...] = (Enqueue, Preallocate, Transfer, Start, Retract, Resume, DraftSlots)
+DISAGG_EVENTS = events_in(__name__, EngineEvent)
 """Every event type of its own."""

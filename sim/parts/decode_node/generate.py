@@ -14,14 +14,14 @@ from ....models.config import WRITE_POLICIES, Config
 from ....models.disaggregation import CLIP_NEW_TOKENS
 from ...core.choices import Choices
 from ...core.event import Event
-from ...core.tape import Tape
 from ...targets.base import Profile
+from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import drawn_results, host_pages
 from ..engine.shapes import draw_context, draw_layers
 from . import events as de
 
-__all__ = ["NodeAuthor", "draw_config", "generate_disagg", "is_roomy"]
+__all__ = ["AUTHORS", "NodeAuthor", "is_roomy"]
 
 
 def draw_config(choices: Choices, profile: Profile) -> Config:
@@ -101,12 +101,11 @@ def _short_resume(choices: Choices, config: Config) -> list[Event]:
     return [*queued, *placed, *retracted, *grown, de.Resume()]
 
 
-_WEIGHTS: dict[str, int] = {
-    de.Preallocate.kind: 3, de.Transfer.kind: 3, de.Start.kind: 3, ee.Decode.kind: 14, de.Retract.kind: 9,
-    de.Resume.kind: 6, ee.EvictWindow.kind: 9, ee.Finish.kind: 4, ee.Abort.kind: 4, ee.Evict.kind: 5,
-    de.DraftSlots.kind: 8, ee.Results.kind: 4,
+_WEIGHTS: dict[type[ee.EngineEvent], int] = {
+    de.Preallocate: 3, de.Transfer: 3, de.Start: 3, ee.Decode: 14, de.Retract: 9, de.Resume: 6, ee.EvictWindow: 9,
+    ee.Finish: 4, ee.Abort: 4, ee.Evict: 5, de.DraftSlots: 8, ee.Results: 4,
 }  # fmt: skip
-"""How often an event is tried that is not simply the next step of a request."""
+"""How often an event is tried that is not simply the next step of a request; others have their own weight."""
 
 
 _FAR = (6, 100, CLIP_NEW_TOKENS, CLIP_NEW_TOKENS + 1, 2 * CLIP_NEW_TOKENS)
@@ -123,27 +122,30 @@ class _Belief(Enum):
     RETRACTED = "retracted"
 
 
-def generate_disagg(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """A tape for a decode node driven in one of these ways. It depends on nothing but the choices."""
-    profile = choices.pick(profiles)
-    config = draw_config(choices, profile)
-    length = choices.pick((24, 48) if is_roomy(config) else (48, 96, 160, 240))
-    author = NodeAuthor(choices, config, drafts=de.DraftSlots.kind in profile.events)
-    opening = _short_resume(choices, config) if choices.chance(5) else []
-    return Tape(config, (*opening, *(author.event() for _ in range(length - len(opening)))))
-
-
-class NodeAuthor:
+class NodeAuthor(TapeAuthor):
     """Writes the next event: mostly the next step of some request, sometimes something else.
 
     Few requests are too long for their share of the pools: one that waits for ever keeps all others waiting. Too long
     is one whose prompt and new tokens do not fit the full pool, or whose tail and new tokens do not fit the SWA pool.
     """
 
-    def __init__(self, choices: Choices, config: Config, drafts: bool) -> None:
-        self.choices = choices
-        self.size = config.page_size
-        self.pages = config.full_pages
+    @classmethod
+    def choose(cls, choices: Choices, profiles: Sequence[Profile]) -> Profile:
+        """See `TapeAuthor.choose`."""
+        return choices.pick(profiles) if len(profiles[0].asks) == 1 else profiles[0]
+
+    @classmethod
+    def draw_config(cls, choices: Choices, profile: Profile) -> Config:
+        """See `TapeAuthor.draw_config`."""
+        return draw_config(choices, profile)
+
+    @classmethod
+    def lengths(cls, config: Config) -> tuple[int, ...]:
+        """See `TapeAuthor.lengths`."""
+        return (24, 48) if is_roomy(config) else super().lengths(config)
+
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         self.window = config.window
         self.full, self.swa = config.full_size, config.swa_size
         self.context = config.context_len
@@ -171,14 +173,24 @@ class NodeAuthor:
         self.crowded = choices.pick((0, 15, 40))
         self.planned: list[Callable[[], Event]] = []
         self.eager = choices.pick((10, 50))
-        plain = [kind for kind in _WEIGHTS if kind != de.DraftSlots.kind]
-        kinds = [kind for kind in plain if choices.chance(75) and (config.decode_tree or kind != ee.Evict.kind)]
-        if drafts and choices.chance(50):
-            kinds.append(de.DraftSlots.kind)
+        self.others = self.draw_others(config, events)
+
+    def draw_others(self, config: Config, events: Events) -> list[type[ee.EngineEvent]]:
+        """Events of this tape that are not simply the next step of a request."""
+        plain = [event for event in _WEIGHTS if event is not de.DraftSlots]
+        drawn = [it for it in plain if self.choices.chance(75) and (config.decode_tree or it is not ee.Evict)]
+        if de.DraftSlots in events and self.choices.chance(50):
+            drawn.append(de.DraftSlots)
         if config.host_full_size:
-            kinds += [ee.TransferDone.kind, ee.Evict.kind]
-        self.kinds = kinds or [ee.Decode.kind]
-        self.weights = [_WEIGHTS.get(kind, 6) for kind in self.kinds]
+            drawn += [ee.TransferDone, ee.Evict]
+        more = [it for it in events if it.weight and it not in _WEIGHTS and it is not ee.TransferDone]
+        drawn += [event for event in more if self.choices.chance(75)]
+        return drawn or [ee.Decode]
+
+    def opening(self, config: Config) -> list[Event]:
+        """See `TapeAuthor.opening`. It is one of decode nodes without other parts."""
+        plain = config.features == ("disagg",) and not config.host_full_size
+        return _short_resume(self.choices, config) if plain and self.choices.chance(5) else []
 
     def event(self) -> Event:
         """The next event."""
@@ -190,7 +202,9 @@ class NodeAuthor:
                     return _NEXT[belief](self)
         if self.choices.chance(65):
             return self.step(self.number())
-        return _WRITE[self.kinds[self.choices.weighted(self.weights)]](self)
+        weights = [_WEIGHTS.get(event, event.weight) for event in self.others]
+        event = self.others[self.choices.weighted(weights)]
+        return _WRITE[event](self) if event in _WRITE else event.draw(self)
 
     def step(self, number: int) -> Event:
         """What a request does next."""
@@ -339,13 +353,19 @@ class NodeAuthor:
         self.believe(_Belief.RETRACTED, _Belief.ARRIVED)
         return de.Resume()
 
-    def evict_window(self) -> Event:
-        return ee.EvictWindow(self.any(_Belief.STARTED))
+    def any_request(self) -> int:
+        """A request that was started, if there is one."""
+        return self.any(_Belief.STARTED)
 
-    def finish(self) -> Event:
-        number = self.any(_Belief.STARTED)
+    def batch(self) -> tuple[int, ...]:
+        """Requests that may run."""
+        return tuple(self.numbers)
+
+    def gone(self) -> int:
+        """A request that was started, and leaves."""
+        number = self.any_request()
         self.beliefs.pop(number, None)
-        return ee.Finish(number)
+        return number
 
     def results(self) -> Event:
         """The results of a batch of all requests that were started."""
@@ -360,18 +380,18 @@ class NodeAuthor:
         self.beliefs.pop(number, None)
         return ee.Abort(number)
 
-    def transfer_done(self) -> Event:
-        return ee.TransferDone(self.choices.integer(1, 4))
 
-    def evict(self) -> Event:
-        full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
-        return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
-
-
-_WRITE: dict[str, Callable[[NodeAuthor], Event]] = {
-    kind: getattr(NodeAuthor, kind) for kind in (*_WEIGHTS, ee.TransferDone.kind)
+_WRITE: dict[type[ee.EngineEvent], Callable[[NodeAuthor], Event]] = {
+    de.Preallocate: NodeAuthor.preallocate,
+    de.Transfer: NodeAuthor.transfer,
+    de.Start: NodeAuthor.start,
+    ee.Decode: NodeAuthor.decode,
+    de.Retract: NodeAuthor.retract,
+    de.Resume: NodeAuthor.resume,
+    ee.Abort: NodeAuthor.abort,
+    de.DraftSlots: NodeAuthor.draft_slots,
 }
-"""Event kind -> how the author writes one."""
+"""Event -> how the author writes one, if not as the event itself is drawn."""
 
 _NEXT: dict[_Belief, Callable[[NodeAuthor], Event]] = {
     _Belief.QUEUED: NodeAuthor.preallocate,
@@ -380,3 +400,7 @@ _NEXT: dict[_Belief, Callable[[NodeAuthor], Event]] = {
     _Belief.RETRACTED: NodeAuthor.resume,
 }
 """How far a request has come -> what takes it on."""
+
+
+AUTHORS: Authors = {"decode node": lambda before: NodeAuthor}
+"""See `staleloc.sim.parts.author`."""

@@ -10,24 +10,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ....models.requests import Phase
-from ...core.event import Event, Role, Roles
+from ...core.event import Event, Role, Roles, events_in
 from ...targets.engine import RESULTS
 from .forwards import chunk, decode, judges, run_layers
 from .step import EngineStep
 
 __all__ = [
-    "ENGINE_EVENTS", "EngineEvent", "Abort", "Admit", "Arrive", "Checkpoint", "Decode", "Evict", "EvictWindow",
+    "ENGINE_EVENTS", "HOST", "LOCAL_PREFILL", "PLAIN_DECODE", "REQUESTS",
+    "EngineEvent", "Abort", "Admit", "Arrive", "Checkpoint", "Decode", "Evict", "EvictWindow",
     "Finish", "Flush", "Prefill", "Results", "TransferDone", "fewer", "fewer_requests", "fewer_tokens", "plain_prompt",
     "shorter_prompts",
 ]  # fmt: skip
 
 
+REQUESTS = "requests"
+LOCAL_PREFILL = "local prefill"
+PLAIN_DECODE = "plain"
+HOST = "host"
+
+
 @dataclass(frozen=True)
 class EngineEvent(Event):
-    """One step of a tape of whole requests."""
+    """One step of a tape of whole requests.
+
+    Attributes:
+        part: of an event in this module, the name of the part whose tapes have it; every tape has those of `REQUESTS`.
+        weight: how often it is drawn beside the other events; 0 if only the author knows when its time has come.
+    """
+
+    part: ClassVar[str] = REQUESTS
+    weight: ClassVar[int] = 0
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        """An event with parameters for this moment of a tape, if it has a `weight`.
+
+        Args:
+            author: writes the tape. Every author has `choices`, `size` and `pages` of the cache, `token()`,
+                `any_request()`, `batch()` (the requests that may run) and `gone()` (one that leaves now).
+        """
+        raise NotImplementedError
 
     def play(self, step: Any) -> bool:
         """Ask the target, and enter what it answered in the world of `step`, an `EngineStep` of the session's kind.
@@ -87,6 +112,7 @@ class Arrive(EngineEvent):
     """A request with this prompt waits."""
 
     kind = "arrive"
+    part = LOCAL_PREFILL
     request: int
     tokens: tuple[int, ...]
 
@@ -106,6 +132,7 @@ class Admit(EngineEvent):
     """Match a waiting request's prompt, lock what is cached, load back what is on the host (``match_prefix``)."""
 
     kind = "admit"
+    part = LOCAL_PREFILL
     request: int
 
     def play(self, step: EngineStep) -> bool:
@@ -130,6 +157,7 @@ class Prefill(EngineEvent):
     """Compute the next `count` tokens of a prompt: allocate, write every layer, read what attention reads."""
 
     kind = "prefill"
+    part = LOCAL_PREFILL
     request: int
     count: int
 
@@ -141,26 +169,11 @@ class Prefill(EngineEvent):
 
 
 @dataclass(frozen=True)
-class Decode(EngineEvent):
-    """One step of the running requests among these; each appends `token`."""
-
-    kind = "decode"
-    requests: tuple[int, ...]
-    token: int
-
-    def play(self, step: EngineStep) -> bool:
-        return decode(step, self.requests, self.token, run_layers)
-
-    def simpler(self) -> Iterator[Event]:
-        yield from fewer_requests(self)
-        yield from fewer(self, "token", 1)
-
-
-@dataclass(frozen=True)
 class Checkpoint(EngineEvent):
     """Insert a computed chunk into the tree (``cache_unfinished_req``)."""
 
     kind = "checkpoint"
+    part = LOCAL_PREFILL
     request: int
 
     def play(self, step: EngineStep) -> bool:
@@ -173,11 +186,52 @@ class Checkpoint(EngineEvent):
 
 
 @dataclass(frozen=True)
+class Evict(EngineEvent):
+    """The tree evicts this many tokens of each pool, as far as nothing locks them."""
+
+    kind = "evict"
+    weight = 8
+    full: int
+    swa: int
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        full = author.choices.pick((0, 1, 2, 4, author.pages)) * author.size
+        return cls(full, author.choices.pick((0 if full else 1, 1, 2, 4)) * author.size)
+
+    def play(self, step: EngineStep) -> bool:
+        if not step.has_tree:
+            return False
+        judged, quiet = judges(step), not step.target.pending()
+        before, size = step.target.raw_free(), step.world.config.page_size
+        step.target.evict(self.full, self.swa)
+        if not judged:
+            if quiet:
+                step.world.saw("host_short")
+            return True
+        full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
+        step.owed = self.full - full * size, self.swa - swa * size
+        if full + swa:
+            step.effect = Evict(min(self.full, full * size), min(self.swa, swa * size))
+        return True
+
+    def simpler(self) -> Iterator[Event]:
+        for full, swa in ((0, self.swa), (self.full, 0), (self.full // 2, self.swa), (self.full, self.swa // 2)):
+            if (full, swa) != (self.full, self.swa) and full + swa:
+                yield Evict(full, swa)
+
+
+@dataclass(frozen=True)
 class EvictWindow(EngineEvent):
     """A request frees the SWA slots that no later token of it attends to."""
 
     kind = "evict_window"
+    weight = 6
     request: int
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        return cls(author.any_request())
 
     def play(self, step: EngineStep) -> bool:
         if not step.world.may_evict_window(self.request):
@@ -188,11 +242,41 @@ class EvictWindow(EngineEvent):
 
 
 @dataclass(frozen=True)
+class TransferDone(EngineEvent):
+    """The oldest `count` transfers between device and host are over."""
+
+    kind = "transfer_done"
+    part = HOST
+    weight = 6
+    count: int
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        return cls(author.choices.integer(1, 4))
+
+    def play(self, step: EngineStep) -> bool:
+        pending = step.target.pending()
+        if not pending or self.count < 1:
+            return False
+        step.effect = replace(self, count=min(self.count, pending))
+        step.target.transfer_done(min(self.count, pending))
+        return True
+
+    def simpler(self) -> Iterator[Event]:
+        yield from fewer(self, "count", 1)
+
+
+@dataclass(frozen=True)
 class Finish(EngineEvent):
     """A running request is done and inserted (``cache_finished_req``)."""
 
     kind = "finish"
+    weight = 3
     request: int
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        return cls(author.gone())
 
     def play(self, step: EngineStep) -> bool:
         if not step.world.may_finish(self.request):
@@ -207,13 +291,61 @@ class Abort(EngineEvent):
     """A request is gone and not inserted: abort or retraction."""
 
     kind = "abort"
+    weight = 3
     request: int
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        return cls(author.gone())
 
     def play(self, step: EngineStep) -> bool:
         if not step.world.may_abort(self.request):
             return False
         step.target.abort(self.request)
         step.world.abort(self.request)
+        return True
+
+
+@dataclass(frozen=True)
+class Decode(EngineEvent):
+    """One step of the running requests among these; each appends `token`."""
+
+    kind = "decode"
+    part = PLAIN_DECODE
+    weight = 12
+    requests: tuple[int, ...]
+    token: int
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        return cls(author.batch() or (0,), author.token())
+
+    def play(self, step: EngineStep) -> bool:
+        return decode(step, self.requests, self.token, run_layers)
+
+    def simpler(self) -> Iterator[Event]:
+        yield from fewer_requests(self)
+        yield from fewer(self, "token", 1)
+
+
+@dataclass(frozen=True)
+class Flush(EngineEvent):
+    """Reset tree and pools, if no request is admitted (``flush_cache``)."""
+
+    kind = "flush"
+    part = LOCAL_PREFILL
+    weight = 1
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        return cls()
+
+    def play(self, step: EngineStep) -> bool:
+        requests = step.world.requests.values()
+        if any(request.phase is not Phase.WAITING for request in requests) or step.target.pending():
+            return False
+        step.target.flush()
+        step.world.saw("flushed")
         return True
 
 
@@ -228,12 +360,18 @@ class Results(EngineEvent):
     """
 
     kind = "results"
+    weight = 4
     requests: tuple[int, ...]
     finished: tuple[int, ...]
     aborted: tuple[int, ...]
 
     def roles(self) -> Roles:
         return {"requests": Role.REQUESTS, "finished": Role.REQUESTS, "aborted": Role.REQUESTS}
+
+    @classmethod
+    def draw(cls, author: Any) -> EngineEvent:
+        drawn: Results = author.results()
+        return drawn
 
     def play(self, step: EngineStep) -> bool:
         world, target = step.world, step.target
@@ -291,71 +429,5 @@ class Results(EngineEvent):
             yield Checkpoint(number)
 
 
-@dataclass(frozen=True)
-class Evict(EngineEvent):
-    """The tree evicts this many tokens of each pool, as far as nothing locks them."""
-
-    kind = "evict"
-    full: int
-    swa: int
-
-    def play(self, step: EngineStep) -> bool:
-        if not step.has_tree:
-            return False
-        judged, quiet = judges(step), not step.target.pending()
-        before, size = step.target.raw_free(), step.world.config.page_size
-        step.target.evict(self.full, self.swa)
-        if not judged:
-            if quiet:
-                step.world.saw("host_short")
-            return True
-        full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
-        step.owed = self.full - full * size, self.swa - swa * size
-        if full + swa:
-            step.effect = Evict(min(self.full, full * size), min(self.swa, swa * size))
-        return True
-
-    def simpler(self) -> Iterator[Event]:
-        for full, swa in ((0, self.swa), (self.full, 0), (self.full // 2, self.swa), (self.full, self.swa // 2)):
-            if (full, swa) != (self.full, self.swa) and full + swa:
-                yield Evict(full, swa)
-
-
-@dataclass(frozen=True)
-class TransferDone(EngineEvent):
-    """The oldest `count` transfers between device and host are over."""
-
-    kind = "transfer_done"
-    count: int
-
-    def play(self, step: EngineStep) -> bool:
-        pending = step.target.pending()
-        if not pending or self.count < 1:
-            return False
-        step.effect = replace(self, count=min(self.count, pending))
-        step.target.transfer_done(min(self.count, pending))
-        return True
-
-    def simpler(self) -> Iterator[Event]:
-        yield from fewer(self, "count", 1)
-
-
-@dataclass(frozen=True)
-class Flush(EngineEvent):
-    """Reset tree and pools, if no request is admitted (``flush_cache``)."""
-
-    kind = "flush"
-
-    def play(self, step: EngineStep) -> bool:
-        requests = step.world.requests.values()
-        if any(request.phase is not Phase.WAITING for request in requests) or step.target.pending():
-            return False
-        step.target.flush()
-        step.world.saw("flushed")
-        return True
-
-
-ENGINE_EVENTS: tuple[type[EngineEvent], ...] = (
-    Arrive, Admit, Prefill, Decode, Checkpoint, EvictWindow, Finish, Abort, Evict, TransferDone, Flush, Results,
-)  # fmt: skip
-"""Every engine-level event type."""
+ENGINE_EVENTS = events_in(__name__, EngineEvent)
+"""Every event of whole requests that needs no feature. Tapes are drawn in this order: a new event goes last."""

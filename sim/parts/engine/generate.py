@@ -7,48 +7,21 @@ really collide. Whether a step succeeds is the target's affair; the author assum
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....models.config import WRITE_POLICIES, Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...core.tape import Tape
 from ...targets.base import Profile
+from ..author import Authors, Events, TapeAuthor
 from . import events as ee
 from .shapes import draw_context, draw_layers, draw_page_size, draw_window
 
-__all__ = ["Author", "drawn_results", "generate_engine", "host_pages"]
-
-_WEIGHTS: dict[str, int] = {
-    ee.Evict.kind: 8, ee.EvictWindow.kind: 6, ee.TransferDone.kind: 6, ee.Finish.kind: 3, ee.Abort.kind: 3,
-    ee.Decode.kind: 12, ee.Flush.kind: 1, ee.Results.kind: 4,
-}  # fmt: skip
-"""How often an event is tried that is not simply the next step of a request."""
-
-_OF_HOST = frozenset({ee.TransferDone.kind})
-"""Events that take a host tier."""
+__all__ = ["AUTHORS", "Author", "drawn_results", "host_pages"]
 
 
-def generate_engine(
-    choices: Choices, profiles: Sequence[Profile], authors: Mapping[tuple[str, ...], type[Author]]
-) -> Tape:
-    """An engine-level tape for a target with these profiles. It depends on nothing but the choices.
-
-    Args:
-        choices: what is drawn from.
-        profiles: of the engine level, all of them.
-        authors: who writes tapes with certain features; an `Author` does all others.
-    """
-    config = _draw_config(choices, profiles)
-    length = choices.pick((48, 96, 160, 240))
-    author = authors.get(config.features, Author)(choices, config)
-    return Tape(config, tuple(author.event() for _ in range(length)))
-
-
-def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> Config:
-    # A tree without a host tier is the older one of a release that has two.
-    profile = profiles[choices.weighted([3 if it.host else 1 for it in profiles])]
+def _draw_config(choices: Choices, profile: Profile) -> Config:
     size = draw_page_size(choices, profile)
     full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
     window = draw_window(choices, size)
@@ -102,7 +75,7 @@ class _Draft:
     unsaved: bool = False
 
 
-class Author:
+class Author(TapeAuthor):
     """Writes the next event: mostly the next step of some request, sometimes something else.
 
     Each tape has habits of its own: how soon a request leaves (`leaving`, in percent of its steps once its
@@ -112,10 +85,20 @@ class Author:
     batch (`batched`), of which few or many are done (`ending`).
     """
 
-    def __init__(self, choices: Choices, config: Config) -> None:
-        self.choices = choices
-        self.size = config.page_size
-        self.pages = config.full_pages
+    alone = False
+
+    @classmethod
+    def choose(cls, choices: Choices, profiles: Sequence[Profile]) -> Profile:
+        """See `TapeAuthor.choose`. A tree without a host tier is the older one of a release that has two."""
+        return profiles[choices.weighted([3 if it.host else 1 for it in profiles])]
+
+    @classmethod
+    def draw_config(cls, choices: Choices, profile: Profile) -> Config:
+        """See `TapeAuthor.draw_config`."""
+        return _draw_config(choices, profile)
+
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         large = choices.chance(40)  # prompts of which one or two fill the device
         self.growth = self.pages if large else 3
         longest = config.longest_prompt if config.context_len else config.most_tokens // 2
@@ -133,8 +116,18 @@ class Author:
         self.lulls = choices.pick((0, 2, 5)) if config.host_full_size else 0
         self.batched = choices.pick((0, 40, 100))
         self.ending = choices.pick((30, 60, 100))
-        kinds = [kind for kind in _WEIGHTS if choices.chance(75) and (config.host_full_size or kind not in _OF_HOST)]
-        self.kinds = kinds or [ee.Decode.kind]
+        self.others = self.draw_others(config, events)
+        self.weights = [event.weight for event in self.others]
+
+    def draw_others(self, config: Config, events: Events) -> list[type[ee.EngineEvent]]:
+        """Events of this tape that are not simply the next step of a request; parts write their steps as `Decode`.
+
+        Whether one is left out is drawn even if the target lacks it, so that a seed gives similar tapes everywhere.
+        """
+        known = dict.fromkeys((*ee.ENGINE_EVENTS, *events))
+        drawn = [event for event in known if event.weight and self.choices.chance(75)]
+        possible = {ee.Decode, *(it for it in events if config.host_full_size or it.part != ee.HOST)}
+        return [event for event in drawn if event in possible] or [ee.Decode]
 
     def event(self) -> Event:
         """The next event."""
@@ -144,8 +137,7 @@ class Author:
             return self.planned.popleft()
         if self.choices.chance(60):
             return self.step(self.choices.integer(0, self.requests - 1))
-        weights = [_WEIGHTS[kind] for kind in self.kinds]
-        return _OTHER[self.kinds[self.choices.weighted(weights)]](self)
+        return self.others[self.choices.weighted(self.weights)].draw(self)
 
     def step(self, number: int) -> Event:
         """What a request does next."""
@@ -220,22 +212,6 @@ class Author:
     def any_request(self) -> int:
         return self.choices.pick(sorted(self.drafts)) if self.drafts else 0
 
-    def evict(self) -> Event:
-        full = self.choices.pick((0, 1, 2, 4, self.pages)) * self.size
-        return ee.Evict(full, self.choices.pick((0 if full else 1, 1, 2, 4)) * self.size)
-
-    def evict_window(self) -> Event:
-        return ee.EvictWindow(self.any_request())
-
-    def transfer_done(self) -> Event:
-        return ee.TransferDone(self.choices.integer(1, 4))
-
-    def finish(self) -> Event:
-        return ee.Finish(self.gone())
-
-    def abort(self) -> Event:
-        return ee.Abort(self.gone())
-
     def results(self) -> Event:
         """The results of a batch of all requests whose prompts are in."""
         batch = [number for number, it in sorted(self.drafts.items()) if it.computed >= len(it.tokens)]
@@ -256,12 +232,10 @@ class Author:
             del self.drafts[number]
         return number
 
-    def decode(self) -> Event:
-        """A step of the whole batch."""
-        return ee.Decode(tuple(sorted(self.drafts)) or (0,), self.token())
-
-    def flush(self) -> Event:
-        return ee.Flush()
+    def batch(self) -> tuple[int, ...]:
+        """Requests that may run."""
+        return tuple(sorted(self.drafts))
 
 
-_OTHER: dict[str, Callable[[Author], Event]] = {kind: getattr(Author, kind) for kind in _WEIGHTS}
+AUTHORS: Authors = {ee.REQUESTS: lambda before: Author}
+"""See `staleloc.sim.parts.author`."""

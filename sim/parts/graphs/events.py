@@ -14,7 +14,7 @@ from typing import cast
 
 from ....models.graphs import Draft as Drafted
 from ....models.graphs import Run
-from ...core.event import Event
+from ...core.event import Event, events_in
 from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS, RUNNERS, GraphTarget
 from ..engine.events import EngineEvent, fewer, fewer_requests, fewer_tokens
 from ..engine.forwards import Forward, chunk, decode, judges, read_back, refuse, run_layers, running
@@ -255,5 +255,5 @@ class Verify(EngineEvent):
             yield self.changed(accepted=0)
 
 
-GRAPH_EVENTS: tuple[type[EngineEvent], ...] = (Capture, Replay, ReplayChunk, Draft, Verify)
+GRAPH_EVENTS = events_in(__name__, EngineEvent)
 """Every event type of this feature."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
 
 from ....models.config import Config
 from ...core.choices import Choices
 from ...core.event import Event
 from ...targets.engine import DECODES, MAX_GRAPH_TOKENS, PREFILLS
+from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import Author
 from ..speculative.generate import SpecAuthor
 from . import events as ge
 
-__all__ = ["Capturing", "GraphAuthor", "SpecGraphAuthor"]
+__all__ = ["AUTHORS", "Capturing", "GraphAuthor", "SpecGraphAuthor"]
 
 _BATCHES = (1, 2, 3, 4, 6)
 """Requests of a decode step that graphs are captured for."""
@@ -27,8 +27,8 @@ class GraphAuthor(Author):
     draft and its verification come other requests' steps, those of a new one before all others.
     """
 
-    def __init__(self, choices: Choices, config: Config) -> None:
-        super().__init__(choices, config)
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         self.decodes = [runner for runner in DECODES if choices.chance(60)]
         self.prefills = [runner for runner in PREFILLS if choices.chance(50)]
         self.proposal = choices.pick((0, 1, 2, 3, 5))
@@ -101,7 +101,7 @@ class SpecGraphAuthor(SpecAuthor):
     One size or two of the speculative runner's: a draft's forward is smaller than a verification, so it is padded.
     """
 
-    def __init__(self, choices: Choices, config: Config, events: frozenset[str]) -> None:
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
         super().__init__(choices, config, events)
         sizes = (config.spec_topk, self.nodes, 2 * self.nodes, self.requests * self.nodes)
         drawn = dict.fromkeys(min(choices.pick(sizes), MAX_GRAPH_TOKENS) for _ in range(2))
@@ -121,42 +121,44 @@ class SpecGraphAuthor(SpecAuthor):
         return event
 
 
-class _Author(Protocol):
-    def event(self) -> Event: ...
+class Capturing(TapeAuthor):
+    """Goes before any other author: most graphs are captured at the start, and some again now and then.
 
-
-class Capturing:
-    """Writes what another author does; most graphs are captured at the start, and some again now and then.
-
-    Args:
-        choices: what is drawn from.
-        config: the cache.
-        author: the other author. Of its steps decode steps go through a graph; those of speculative decode find the
-            graphs of their runner by themselves.
+    Of the other author's steps decode steps go through a graph; those of speculative decode find the graphs of their
+    runner by themselves.
     """
 
-    def __init__(self, choices: Choices, config: Config, author: _Author) -> None:
-        self.choices = choices
-        self.author = author
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         speculates = "spec" in config.features
-        self.decodes = [] if speculates else [runner for runner in DECODES if choices.chance(80)]
+        self.runners = [] if speculates else [runner for runner in DECODES if choices.chance(80)]
         sizes = tuple(config.spec_draft_tokens * requests for requests in (1, 2, 4)) if speculates else _BATCHES
         self.graphs = [
             ge.Capture(runner, min(choices.pick(sizes), MAX_GRAPH_TOKENS))
-            for runner in (["speculative"] if speculates else self.decodes)
+            for runner in (["speculative"] if speculates else self.runners)
             for _ in range(2)
         ]
-        self.planned: deque[Event] = deque(it for it in self.graphs if choices.chance(90))
+        self.to_capture: deque[Event] = deque(it for it in self.graphs if choices.chance(90))
         self.recaptures = choices.pick((0, 1, 5))
         self.through = choices.pick((50, 80, 100))
 
     def event(self) -> Event:
         """The next event."""
-        if self.planned:
-            return self.planned.popleft()
+        if self.to_capture:
+            return self.to_capture.popleft()
         if self.graphs and self.choices.chance(self.recaptures):
             return self.choices.pick(self.graphs)
-        event = self.author.event()
-        if isinstance(event, ee.Decode) and self.decodes and self.choices.chance(self.through):
-            return ge.Replay(self.choices.pick(self.decodes), event.requests, event.token)
+        event = super().event()
+        if isinstance(event, ee.Decode) and self.runners and self.choices.chance(self.through):
+            return ge.Replay(self.choices.pick(self.runners), event.requests, event.token)
         return event
+
+
+def _with_graphs(author: type[TapeAuthor]) -> type[TapeAuthor]:
+    """Writes what an author does, through graphs."""
+    own: dict[type[TapeAuthor], type[TapeAuthor]] = {Author: GraphAuthor, SpecAuthor: SpecGraphAuthor}
+    return own.get(author) or type(f"Capturing{author.__name__}", (Capturing, author), {})
+
+
+AUTHORS: Authors = {"captured graphs": _with_graphs}
+"""See `staleloc.sim.parts.author`."""

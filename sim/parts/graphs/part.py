@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....models.situations import GRAPH_SITUATIONS
 from ...targets.base import Profile
 from ..engine.checks import check_graphs
-from ..engine.parts import LOCAL_PREFILL
+from ..engine.part import LOCAL_PREFILL
 from ..part import Axis, Part
 from .events import GRAPH_EVENTS
 

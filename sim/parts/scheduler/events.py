@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....models.scheduler import decode_fault, grant_fault
-from ...core.event import Event
+from ...core.event import Event, events_in
 from ...targets.scheduler import MAX_REQUESTS, Grant
 from ..engine.events import EngineEvent, fewer, plain_prompt, shorter_prompts
 from ..engine.forwards import run_layers
@@ -133,5 +133,5 @@ def _begin(step: SchedulerStep) -> None:
     step.ran = tuple(world.running)
 
 
-SCHEDULER_EVENTS: tuple[type[EngineEvent], ...] = (Submit, PrefillRound, DecodeRound)
+SCHEDULER_EVENTS = events_in(__name__, EngineEvent)
 """Every event type of its own."""

@@ -12,11 +12,12 @@ from ...core.choices import Choices
 from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
+from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import host_pages
 from . import events as se
 
-__all__ = ["SchedulerAuthor", "draw_config", "generate_scheduler"]
+__all__ = ["AUTHORS", "SchedulerAuthor", "draw_config"]
 
 _WEIGHTS: dict[str, int] = {
     se.Submit.kind: 5, se.PrefillRound.kind: 10, se.DecodeRound.kind: 10, ee.Finish.kind: 2, ee.Abort.kind: 1,
@@ -26,13 +27,6 @@ _WEIGHTS: dict[str, int] = {
 
 _LONGEST = 160
 """Tokens of a prompt at most."""
-
-
-def generate_scheduler(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """A tape for a scheduler driven in one of these ways. It depends on nothing but the choices."""
-    config = draw_config(choices, choices.pick(profiles))
-    author = SchedulerAuthor(choices, config)
-    return Tape(config, tuple(author.event() for _ in range(choices.pick((16, 32, 64, 128)))))
 
 
 def draw_config(choices: Choices, profile: Profile) -> Config:
@@ -70,16 +64,27 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     )
 
 
-class SchedulerAuthor:
+class SchedulerAuthor(TapeAuthor):
     """Writes the next event.
 
     Each tape has habits: how many requests there are at a time, how many tokens they want, and how often rounds follow
     a request at once (`eager`), a prompt is a known one (`returning`), or many decode rounds come in a row (`busy`).
     """
 
-    def __init__(self, choices: Choices, config: Config) -> None:
-        self.choices = choices
-        self.size = config.page_size
+    @classmethod
+    def choose(cls, choices: Choices, profiles: Sequence[Profile]) -> Profile:
+        """See `TapeAuthor.choose`."""
+        return choices.pick(profiles)
+
+    @classmethod
+    def tape(cls, choices: Choices, profile: Profile, events: Events) -> Tape:
+        """See `TapeAuthor.tape`."""
+        config = draw_config(choices, profile)
+        author = cls(choices, config, events)
+        return Tape(config, tuple(author.event() for _ in range(choices.pick((16, 32, 64, 128)))))
+
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         self.longest = max(2, min(_LONGEST, config.full_size * choices.pick((1, 2, 4, 4)) // 4))
         self.growth = choices.pick((1, 3, 8, self.longest // self.size + 1))
         self.alphabet = choices.pick((2, 2, 5))
@@ -93,6 +98,8 @@ class SchedulerAuthor:
         self.rounds = self.steps = 0
         kinds = [kind for kind in _WEIGHTS if choices.chance(85) or kind in (se.Submit.kind, se.PrefillRound.kind)]
         self.kinds = [kind for kind in kinds if config.host_full_size or kind != ee.TransferDone.kind]
+        more = [event for event in events if event.weight and event.kind not in _WEIGHTS]
+        self.more = {event.kind: event for event in more if choices.chance(85)}
 
     def event(self) -> Event:
         """The next event."""
@@ -106,8 +113,10 @@ class SchedulerAuthor:
             return self.decode_round()
         if self.choices.chance(self.busy):
             self.steps = self.choices.pick((4, 12, 32))
-        weights = [_WEIGHTS[kind] for kind in self.kinds]
-        return _WRITE[self.kinds[self.choices.weighted(weights)]](self)
+        kinds = [*self.kinds, *self.more]
+        weights = [*(_WEIGHTS[kind] for kind in self.kinds), *(event.weight for event in self.more.values())]
+        kind = kinds[self.choices.weighted(weights)]
+        return self.more[kind].draw(self) if kind in self.more else _WRITE[kind](self)
 
     def submit(self) -> Event:
         idle = [number for number in self.numbers if number not in self.alive]
@@ -144,6 +153,12 @@ class SchedulerAuthor:
     def decode_round(self) -> Event:
         return se.DecodeRound(self.token())
 
+    def any_request(self) -> int:
+        return self.choices.pick(self.alive)
+
+    def batch(self) -> tuple[int, ...]:
+        return tuple(self.alive)
+
     def finish(self) -> Event:
         return ee.Finish(self.gone())
 
@@ -152,7 +167,7 @@ class SchedulerAuthor:
 
     def gone(self) -> int:
         """A request that leaves. Those that are done leave by themselves, so a number may be one that is free."""
-        number = self.choices.pick(self.alive)
+        number = self.any_request()
         self.alive.remove(number)
         return number
 
@@ -162,3 +177,7 @@ class SchedulerAuthor:
 
 _WRITE: dict[str, Callable[[SchedulerAuthor], Event]] = {kind: getattr(SchedulerAuthor, kind) for kind in _WEIGHTS}
 """Event kind -> how the author writes one."""
+
+
+AUTHORS: Authors = {"scheduler": lambda before: SchedulerAuthor}
+"""See `staleloc.sim.parts.author`."""

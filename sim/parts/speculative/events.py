@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ....models.draft_tree import Tree
-from ...core.event import Event
+from ...core.event import Event, events_in
 from ..engine.events import EngineEvent, fewer_requests, fewer_tokens
 from ..engine.forwards import judges, refuse
 from ..engine.step import Written
@@ -148,5 +148,5 @@ class Commit(EngineEvent):
         yield from fewer_requests(self)
 
 
-SPEC_EVENTS: tuple[type[EngineEvent], ...] = (PrepareDecode, DraftTree, TargetVerify, Commit)
+SPEC_EVENTS = events_in(__name__, EngineEvent)
 """Every event type of its own."""

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ....models.config import WRITE_POLICIES, Config
 from ....models.speculative import alloc_len
 from ...core.choices import Choices
 from ...core.event import Event
-from ...core.tape import Tape
 from ...targets.base import Profile
+from ..author import Authors, Events
 from ..engine import events as ee
 from ..engine.generate import Author, host_pages
 from ..engine.shapes import draw_context, draw_draft, draw_layers, draw_page_size, draw_window
 from . import events as se
 
-__all__ = ["SpecAuthor", "Speculating", "generate_spec", "step_pages"]
-
-
-def generate_spec(choices: Choices, profile: Profile, author_of: type[SpecAuthor] | None = None) -> Tape:
-    """A tape for a target driven this way, written by a `SpecAuthor` unless another is given. It depends on nothing but
-    the choices."""
-    config = _draw_config(choices, profile)
-    length = choices.pick((48, 96, 160, 240))
-    author = (author_of or SpecAuthor)(choices, config, profile.events)
-    return Tape(config, tuple(author.event() for _ in range(length)))
+__all__ = ["AUTHORS", "SpecAuthor", "Speculating", "step_pages"]
 
 
 def _draw_config(choices: Choices, profile: Profile) -> Config:
@@ -119,12 +110,23 @@ class SpecAuthor(Speculating, Author):
     (`luck`). In some tapes all requests go on `together` and accept the same, so that one inserts what another has.
     """
 
-    def __init__(self, choices: Choices, config: Config, events: frozenset[str]) -> None:
-        super().__init__(choices, config)
+    alone = True
+
+    @classmethod
+    def choose(cls, choices: Choices, profiles: Sequence[Profile]) -> Profile:
+        """See `TapeAuthor.choose`."""
+        return profiles[0]
+
+    @classmethod
+    def draw_config(cls, choices: Choices, profile: Profile) -> Config:
+        """See `TapeAuthor.draw_config`."""
+        return _draw_config(choices, profile)
+
+    def __init__(self, choices: Choices, config: Config, events: Events) -> None:
+        super().__init__(choices, config, events)
         if self.size >= 16:
             self.most = config.longest_prompt * 3 // 4
         self.requests = min(self.requests, max(1, config.full_pages // (step_pages(config) + 2)) + 1)
-        self.kinds = [kind for kind in self.kinds if kind in (*events, ee.Decode.kind)] or [ee.Decode.kind]
         self.draw_steps(config)
         self.pairs = choices.pick((0, 0, 2))
         self.window = config.window
@@ -185,3 +187,7 @@ class SpecAuthor(Speculating, Author):
         """Whether the author believes that a request decodes."""
         draft = self.drafts.get(number)
         return draft is not None and draft.computed >= len(draft.tokens) and not draft.unsaved
+
+
+AUTHORS: Authors = {"speculative": lambda before: SpecAuthor if before is Author else before}
+"""See `staleloc.sim.parts.author`."""

@@ -4,11 +4,8 @@ Nothing in this package is wrong on purpose. A defect is a mutant: see `staleloc
 modules import each other relatively, so that a mutated copy can live beside the original.
 """
 
-from .disagg import DisaggEngine
-from .scheduler import SCHEDULER, SchedulerEngine
-from .spec_graphs import SPEC_GRAPHS
-from .spec_node import NODES, SpecNodeEngine
-from .speculative import SPEC
+from .scheduler import SchedulerEngine
+from .spec_node import SpecNodeEngine
 from .target import BuiltinTarget
 
 __all__ = ["BuiltinEngine", "BuiltinTarget"]
@@ -17,4 +14,4 @@ __all__ = ["BuiltinEngine", "BuiltinTarget"]
 class BuiltinEngine(SchedulerEngine, SpecNodeEngine):
     """The embedded implementation at both levels and with every feature; `build` says which."""
 
-    profiles = (*DisaggEngine.profiles, SPEC, SPEC_GRAPHS, *NODES, SCHEDULER)
+    profiles = tuple(dict.fromkeys((*SpecNodeEngine.profiles, *SchedulerEngine.profiles)))

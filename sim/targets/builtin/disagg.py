@@ -6,7 +6,7 @@ import torch
 
 from ....models.config import Config
 from ..base import Profile
-from ..disagg import OverAdmission, Preallocated, Preallocation, Queues, Rules
+from ..disagg import NODE_CALLS, OverAdmission, Preallocated, Preallocation, Queues, Rules
 from ..tags import encode
 from .decode_accounts import DecodeAccounts
 from .decode_jobs import DecodeJobs, Job
@@ -17,11 +17,6 @@ from .tree_nodes import Lock, Node
 
 __all__ = ["DISAGG", "DisaggEngine"]
 
-_EVENTS = (
-    *("enqueue", "preallocate", "transfer", "start", "decode", "evict_window", "retract", "resume"),
-    *("finish", "abort", "evict", "results"),
-)
-
 DISAGG = Profile(
     level="engine",
     features=("disagg",),
@@ -29,7 +24,7 @@ DISAGG = Profile(
     policies=ENGINE.policies,
     page_sizes=ENGINE.page_sizes,
     dtypes=ENGINE.dtypes,
-    events=frozenset(_EVENTS),
+    events=frozenset(NODE_CALLS) - {"draft_slots"},
     decode_tree=True,
 )
 

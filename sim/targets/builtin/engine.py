@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from ..base import Rows
+from ..base import Profile, Rows
 from ..engine import Admission
 from ..tags import decode, encode
-from .engine_state import EngineState
+from .engine_state import ENGINE, EngineState
 from .requests import Request
 
 __all__ = ["BuiltinEngine"]
@@ -15,6 +15,8 @@ __all__ = ["BuiltinEngine"]
 
 class BuiltinEngine(EngineState):
     """The embedded implementation at both levels: a `Target` and an `EngineTarget`; `build` says which."""
+
+    profiles: tuple[Profile, ...] = (*EngineState.profiles, ENGINE)
 
     def admit(self, request: int, tokens: list[int]) -> Admission | None:
         """See `EngineTarget.admit`. Never refused: what cannot be loaded back is computed again."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ....models.config import FULL, SWA, Config
 from ..base import FreeSlots, Profile, Rows, TargetError
-from ..engine import Copying, Ledgers, NodeView, RequestView
+from ..engine import ENGINE_CALLS, Copying, Ledgers, NodeView, RequestView
 from ..tags import DTYPES, decode
 from .device import Device, here
 from .eviction import Evictor
@@ -28,36 +27,20 @@ from .tree_slots import TreeSlots
 
 __all__ = ["ENGINE", "EngineState"]
 
-_EVENTS = (
-    *("arrive", "admit", "prefill", "decode", "checkpoint", "evict_window", "finish", "abort"),
-    *("evict", "transfer_done", "flush", "results"),
-)
-
-_GRAPH_EVENTS = ("capture", "replay", "replay_chunk", "draft", "verify")
-
 ENGINE = Profile(
     level="engine",
     pool="hybrid",
     policies=("uncached", "memo"),
     page_sizes=(1, 2, 4, 16),
     dtypes=tuple(DTYPES),
-    events=frozenset(_EVENTS),
+    events=frozenset(ENGINE_CALLS),
     host=True,
     small_host=True,
-)
-
-_GRAPHS = replace(
-    ENGINE,
-    features=("graphs",),
-    policies=("uncached", "side_channel", "memo", "per_forward"),
-    events=frozenset((*_EVENTS, *_GRAPH_EVENTS)),
 )
 
 
 class EngineState(BuiltinTarget):
     """Pools and allocator of `BuiltinTarget`, with a prefix tree, a host tier and requests over them."""
-
-    profiles: tuple[Profile, ...] = (*BuiltinTarget.profiles, ENGINE, _GRAPHS)
 
     _config: Config
     _device: Device

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....models.config import Config
-from ..engine import RunView, Span
+from ..base import Profile
+from ..engine import GRAPH_CALLS, RunView, Span
 from .engine import BuiltinEngine
+from .engine_state import ENGINE
 from .graph_buffers import GraphBuffers
 from .pools import HybridPool, KvPool
 from .runners import Breakable, Piecewise, Runner, Standard
@@ -14,9 +17,18 @@ from .speculative_runner import Speculative
 
 __all__ = ["GraphEngine"]
 
+_GRAPHS = replace(
+    ENGINE,
+    features=("graphs",),
+    policies=("uncached", "side_channel", "memo", "per_forward"),
+    events=ENGINE.events.union(GRAPH_CALLS),
+)
+
 
 class GraphEngine(BuiltinEngine):
     """The embedded implementation at all levels, and a `GraphTarget` if the config asks for graphs."""
+
+    profiles: tuple[Profile, ...] = (*BuiltinEngine.profiles, _GRAPHS)
 
     _runners: dict[str, Runner]
     _speculative: Speculative

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ..base import Profile
 from ..disagg import Preallocation
 from .decode_jobs import Job
-from .disagg import DisaggEngine
+from .disagg import DISAGG, DisaggEngine
 from .requests import Request
 from .tree_nodes import Lock, Node
 
-__all__ = ["HostNode"]
+__all__ = ["HostNode", "hosted"]
+
+
+def hosted(node: Profile) -> Profile:
+    """A decode node with a host tier."""
+    return replace(node, host=True, small_host=True, events=node.events | {"transfer_done"})
 
 
 class HostNode(DisaggEngine):
@@ -16,6 +24,8 @@ class HostNode(DisaggEngine):
 
     Backups begin where a request is inserted, as on any engine.
     """
+
+    profiles: tuple[Profile, ...] = (*DisaggEngine.profiles, hosted(DISAGG))
 
     _loaded: int = 0
 

@@ -22,7 +22,7 @@ SPEC_GRAPHS = replace(
 class SpecGraphEngine(SpecEngine, GraphEngine):
     """`SpecEngine` and `GraphEngine`, and a `SpecGraphTarget` if the config asks for both."""
 
-    profiles: tuple[Profile, ...] = (*SpecEngine.profiles, SPEC_GRAPHS)
+    profiles: tuple[Profile, ...] = (*GraphEngine.profiles, SPEC, SPEC_GRAPHS)
 
     def build(self, config: Config) -> None:
         """See `EngineTarget.build`."""

@@ -8,23 +8,23 @@ from dataclasses import replace
 import torch
 
 from ..base import Profile
+from ..speculative import SPEC_CALLS
 from ..tags import encode
 from .decode_jobs import Job
-from .disagg import DISAGG, DisaggEngine
-from .host_node import HostNode
+from .disagg import DISAGG
+from .graph_engine import GraphEngine
+from .host_node import HostNode, hosted
 from .requests import Request
 from .spec_graphs import SPEC_GRAPHS, SpecGraphEngine
 from .speculative import SPEC, Progress
 from .tree_nodes import Lock
 
-__all__ = ["NODES", "SpecNodeEngine"]
-
-_ELSEWHERE = {"decode", "arrive", "admit", "prefill", "checkpoint", "flush", "replay_chunk", "transfer_done"}
+__all__ = ["SpecNodeEngine"]
 
 SPEC_NODE = replace(
     DISAGG,
     features=("disagg", "spec"),
-    events=(DISAGG.events | SPEC.events) - _ELSEWHERE,
+    events=DISAGG.events.union(SPEC_CALLS) - {"decode"},
     spec_versions=SPEC.spec_versions,
 )
 
@@ -46,7 +46,7 @@ _NODES = (SPEC_NODE, _GRAPH_NODE, _SPEC_GRAPH_NODE)
 
 NODES: tuple[Profile, ...] = (
     *_NODES,
-    *(replace(it, host=True, small_host=True, events=it.events | {"transfer_done"}) for it in (DISAGG, *_NODES)),
+    *(hosted(node) for node in (DISAGG, *_NODES)),
 )
 """Decode nodes with more features, and all of them with a host tier."""
 
@@ -61,7 +61,7 @@ class SpecNodeEngine(HostNode, SpecGraphEngine):
     with KV.
     """
 
-    profiles: tuple[Profile, ...] = (*DisaggEngine.profiles, *NODES)
+    profiles: tuple[Profile, ...] = (*GraphEngine.profiles, DISAGG, SPEC, SPEC_GRAPHS, *NODES)
 
     def receive_draft(self, layer: int, slots: list[int], tags: list[int]) -> None:
         """See `SpecNodeTarget.receive_draft`."""

@@ -10,7 +10,7 @@ import torch
 from ....models.config import Config
 from ..base import Profile, Rows
 from ..engine import Admission, NodeView, RequestView
-from ..speculative import Branches, SpecRules
+from ..speculative import SPEC_CALLS, Branches, SpecRules
 from ..tags import decode, encode
 from .bigrams import bigrams, first, second
 from .engine import BuiltinEngine
@@ -22,11 +22,6 @@ from .swa import AllocatorState
 
 __all__ = ["SPEC", "Progress", "SpecEngine"]
 
-_EVENTS = (
-    *("arrive", "admit", "prefill", "checkpoint", "evict_window", "finish", "abort", "evict", "flush"),
-    *("transfer_done", "results", "prepare_decode", "draft_tree", "target_verify", "commit"),
-)
-
 SPEC = Profile(
     level="engine",
     features=("spec",),
@@ -34,7 +29,7 @@ SPEC = Profile(
     policies=ENGINE.policies,
     page_sizes=(1, 4, 64),
     dtypes=ENGINE.dtypes,
-    events=frozenset(_EVENTS),
+    events=ENGINE.events.union(SPEC_CALLS) - {"decode"},
     host=True,
     small_host=True,
     spec_versions=("v1", "v2"),

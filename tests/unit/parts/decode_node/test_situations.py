@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from staleloc.models.situations import DISAGG_SITUATIONS, RESULT_SITUATIONS
 from staleloc.sim.core.choices import seeded
-from staleloc.sim.parts.decode_node.generate import generate_disagg
 from staleloc.sim.parts.drive import drive_engine
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.targets.builtin import BuiltinEngine
 
@@ -32,13 +32,13 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few hundred tapes, and it counts no others."""
     counted: Counter[str] = Counter()
     for index in range(120):
-        counted.update(drive_engine(generate_disagg(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
+        counted.update(drive_engine(generate_tape(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
     assert set(counted) | RARE == set(ALL)
 
 
 def test_the_same_seed_gives_the_same_tape() -> None:
     """Nothing else is drawn from."""
-    tapes = [[generate_disagg(seeded(5, index), [PROFILE]) for index in range(20)] for _ in range(2)]
+    tapes = [[generate_tape(seeded(5, index), [PROFILE]) for index in range(20)] for _ in range(2)]
     assert tapes[0] == tapes[1]
     assert len(set(tapes[0])) == 20
 

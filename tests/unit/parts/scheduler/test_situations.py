@@ -11,8 +11,8 @@ from staleloc.models.config import Config, ConfigError
 from staleloc.models.situations import SCHEDULER_SITUATIONS
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.parts.drive import drive_engine
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.scheduler.events import Submit
-from staleloc.sim.parts.scheduler.generate import generate_scheduler
 from staleloc.sim.parts.scheduler.situations import HOSTED
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.tapes.shrink import cost, simpler_configs
@@ -35,14 +35,14 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few dozen tapes."""
     counted: Counter[str] = Counter()
     for index in range(80):
-        counted.update(drive_engine(generate_scheduler(seeded(4, index), [PROFILE]), BuiltinEngine()).seen)
+        counted.update(drive_engine(generate_tape(seeded(4, index), [PROFILE]), BuiltinEngine()).seen)
     assert set(SCHEDULER_SITUATIONS) - RARE - {"outgrown"} <= set(counted)
     assert set(counted) <= set(possible([PROFILE]))
 
 
 def test_the_same_seed_gives_the_same_tape() -> None:
     """Nothing else is drawn from, and every cache that is drawn can be."""
-    tapes = [[generate_scheduler(seeded(5, index), [PROFILE]) for index in range(20)] for _ in range(2)]
+    tapes = [[generate_tape(seeded(5, index), [PROFILE]) for index in range(20)] for _ in range(2)]
     assert tapes[0] == tapes[1]
     assert len(set(tapes[0])) == 20
     for tape in tapes[0]:
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_tape() -> None:
 
 def test_caches_differ_in_what_admission_depends_on() -> None:
     """Chunks or none, a prefix cache or none, windows shorter than a page and longer, whole pages of it or not."""
-    configs = [generate_scheduler(seeded(6, index), [PROFILE]).config for index in range(120)]
+    configs = [generate_tape(seeded(6, index), [PROFILE]).config for index in range(120)]
     assert {bool(config.chunk) for config in configs} == {True, False}
     assert {config.prefix_cache for config in configs} == {True, False}
     assert {config.window > config.page_size for config in configs} == {True, False}
@@ -96,7 +96,7 @@ def test_a_cache_that_no_server_has_is_refused(change: dict[str, int], words: st
 
 def test_simpler_caches_are_simpler() -> None:
     """A shrink never goes back."""
-    tape = generate_scheduler(seeded(7, 1), [PROFILE])
+    tape = generate_tape(seeded(7, 1), [PROFILE])
     config = replace(tape.config, chunk=4 * tape.config.page_size)
     simpler = [it for it in simpler_configs(config) if it.possible]
     assert any(it.chunk < config.chunk for it in simpler)

@@ -12,9 +12,9 @@ from staleloc.models.situations import ENGINE_SITUATIONS, SPEC_SITUATIONS
 from staleloc.sim.core.choices import seeded
 from staleloc.sim.core.event import Event
 from staleloc.sim.parts.drive import drive_engine
+from staleloc.sim.parts.generate import generate_tape
 from staleloc.sim.parts.situations import possible
 from staleloc.sim.parts.speculative.events import Commit, DraftTree, PrepareDecode, TargetVerify
-from staleloc.sim.parts.speculative.generate import generate_spec
 from staleloc.sim.tapes.shrink import cost, simpler_configs
 from staleloc.sim.targets.builtin import BuiltinEngine
 
@@ -33,14 +33,14 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     """Within a few dozen tapes."""
     counted: Counter[str] = Counter()
     for index in range(70):
-        counted.update(drive_engine(generate_spec(seeded(3, index), PROFILE), BuiltinEngine()).seen)
+        counted.update(drive_engine(generate_tape(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
     assert set(SPEC_SITUATIONS) - RARE <= set(counted)
     assert set(counted) <= set(possible([PROFILE]))
 
 
 def test_the_same_seed_gives_the_same_tape() -> None:
     """Nothing else is drawn from, and every cache that is drawn can be."""
-    tapes = [[generate_spec(seeded(5, index), PROFILE) for index in range(20)] for _ in range(2)]
+    tapes = [[generate_tape(seeded(5, index), [PROFILE]) for index in range(20)] for _ in range(2)]
     assert tapes[0] == tapes[1]
     assert len(set(tapes[0])) == 20
     for tape in tapes[0]:
@@ -65,7 +65,7 @@ def test_a_tape_has_no_event_that_its_profile_lacks() -> None:
     """Window eviction between steps is not for every target."""
     bare = replace(PROFILE, events=PROFILE.events - {"evict_window"})
     for index in range(20):
-        tape = generate_spec(seeded(6, index), bare)
+        tape = generate_tape(seeded(6, index), [bare])
         assert {event.kind for event in tape.events} <= bare.events
 
 
@@ -93,7 +93,7 @@ def test_simpler_events_are_simpler(event: Event) -> None:
 
 def test_simpler_caches_can_be() -> None:
     """A draft shrinks to a chain of one token without bigrams, and no candidate breaks a rule on the way."""
-    tape = next(it for it in (generate_spec(seeded(7, i), PROFILE) for i in range(99)) if it.config.spec_topk == 3)
+    tape = next(it for it in (generate_tape(seeded(7, i), [PROFILE]) for i in range(99)) if it.config.spec_topk == 3)
     config = replace(tape.config, bigram=True)
     seen = set()
     while config not in seen:

@@ -47,11 +47,15 @@ def _in_results(situation: str, profile: Profile) -> bool:
     return has_tree or situation not in _OF_A_TREE
 
 
+def _events_of(part: str) -> tuple[type[ee.EngineEvent], ...]:
+    return tuple(event for event in ee.ENGINE_EVENTS if event.part == part)
+
+
 REQUESTS = Part(
     Axis.REQUESTS,
-    "requests",
+    ee.REQUESTS,
     holds=lambda features, host: True,
-    events=(ee.EvictWindow, ee.Finish, ee.Abort, ee.Results, ee.Evict),
+    events=_events_of(ee.REQUESTS),
     checks=(
         *(check_overflow, check_structure, check_owners, check_values, check_rows, check_locks, check_ledgers),
         *(check_refusal, check_eviction, check_sanity),
@@ -64,9 +68,9 @@ REQUESTS = Part(
 
 LOCAL_PREFILL = Part(
     Axis.ADMISSION,
-    "local prefill",
+    ee.LOCAL_PREFILL,
     holds=lambda features, host: features.isdisjoint({"disagg", "scheduler"}),
-    events=(ee.Arrive, ee.Admit, ee.Prefill, ee.Checkpoint, ee.Flush),
+    events=_events_of(ee.LOCAL_PREFILL),
     checks=(check_admission,),
     situations=ENGINE_SITUATIONS,
     reachable=_reachable,
@@ -76,17 +80,17 @@ LOCAL_PREFILL = Part(
 
 PLAIN_DECODE = Part(
     Axis.DECODING,
-    "plain",
+    ee.PLAIN_DECODE,
     holds=lambda features, host: features.isdisjoint({"spec", "scheduler"}),
-    events=(ee.Decode,),
+    events=_events_of(ee.PLAIN_DECODE),
 )
 """One token a step."""
 
 HOST = Part(
     Axis.TIERS,
-    "host",
+    ee.HOST,
     holds=lambda features, host: host,
-    events=(ee.TransferDone,),
+    events=_events_of(ee.HOST),
     checks=(check_races,),
 )
 """A host tier (HiCache)."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ...models.config import Config
-from ...models.decode_node import DecodeRequest, Stage
-from ...models.situations import SPEC_NODE_SITUATIONS
-from ...models.spec_node import SpecNodeWorld
-from ...models.speculative import key_numbers
-from ..core.event import Event
-from ..targets.base import Profile
-from ..targets.engine import EngineTarget, RequestView
-from ..targets.speculative import SpecNodeTarget
-from .decode_node.events import Retract
-from .decode_node.step import DisaggStep, without_host
-from .part import Axis, Observer, Part
-from .speculative.step import SpecStep
+from ....models.config import Config
+from ....models.decode_node import DecodeRequest, Stage
+from ....models.situations import SPEC_NODE_SITUATIONS
+from ....models.spec_node import SpecNodeWorld
+from ....models.speculative import key_numbers
+from ...core.event import Event
+from ...targets.base import Profile
+from ...targets.engine import EngineTarget, RequestView
+from ...targets.speculative import SpecNodeTarget
+from ..decode_node.events import Retract
+from ..decode_node.step import DisaggStep, without_host
+from ..part import Axis, Observer, Part
+from ..speculative.step import SpecStep
 
 __all__ = ["SPEC_NODE"]
 

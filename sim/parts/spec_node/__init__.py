@@ -1,0 +1,1 @@
+"""Speculative decode on a decode node, the pair of parts."""
