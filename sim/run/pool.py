@@ -42,7 +42,6 @@ class PooledWorker(WorkerProcess):
             self._pool.put_back(self)
 
     def end(self) -> None:
-        """End the process."""
         super().close()
 
 

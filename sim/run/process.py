@@ -223,6 +223,10 @@ class WorkerProcess(ChildProcess):
         answer: dict[str, Any] = self.receive(self._answer_seconds + rows * ROW_SECONDS)
         return answer
 
+    def end(self) -> None:
+        """End the process, also where `close` would keep it for others."""
+        self.close()
+
 
 def _signal_name(number: int) -> str:
     try:
