@@ -102,13 +102,20 @@ def ci(
     step = os.environ.get("GITHUB_STEP_SUMMARY")
     summary = summary_file or (Path(step) if step else None)
     request = GateRequest(target, bases, seed, seconds, tapes, workers or cpus(), kept, corpus)
-    result = run(request, GateOutputs(junit_file, sarif_file, json_file, summary, accept_file, folder))
+    outputs = GateOutputs(junit_file, sarif_file, json_file, summary, accept_file, folder)
+    accepted = outputs.accepted()
+    result = run(request, outputs)
     say(to_text(result), newline=False)
     for warning in result.warnings:
         warn(warning)
     if github or os.environ.get("GITHUB_ACTIONS") == "true":
         for line in to_annotations(result):
             say(line)
+    told, failed = outputs.write(result, accepted, bool(bases))
+    for line in (*told, *failed):
+        warn(line)
+    if failed:
+        return 2
     if result.failures and (bases or accept_file is None):
         return 1
     return 2 if result.interrupted else 0

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..findings.files import save, write
-from ..findings.finding import Finding
 from ..run.pool import WorkerPool
 from ..run.progress import progress
 from ..targets.base import TargetError
 from ..targets.registry import release_of
-from .accepted import merged, read, to_text, unreviewed
 from .bases import Bases, record_of
 from .blame import located
 from .checkout import locate
 from .clock import Clock
 from .corpus import Corpus
-from .outcome import Case, GateResult
+from .outcome import GateResult
 from .outputs import GateOutputs
 from .play import Gate, GatePlan
 
@@ -51,14 +47,14 @@ class GateRequest:
 
 
 def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
-    """Play and judge, and write the files.
+    """Play and judge. Of the files only tapes of new findings and those of the corpus are written.
 
     Raises:
         TargetError: the target or the base cannot be had or driven, or nothing was played.
-        KeepError: a file cannot be read or written.
+        KeepError: a file cannot be read, or one could not be written later.
     """
     clock = Clock(request.seconds)
-    outputs.check()
+    outputs.check(request.bases)
     subject = locate(request.target)
     release = release_of(subject.target)
     result = GateResult(subject, release, request.seed)
@@ -76,7 +72,7 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staleloc-base-")))
         pool = stack.enter_context(WorkerPool())
         show = stack.enter_context(progress())
-        gate = Gate(plan, clock, pool, show, result, lambda finding: save(finding, outputs.folder), corpus=corpus)
+        gate = Gate(plan, clock, pool, show, result, outputs.save, corpus=corpus)
         known = stack.enter_context(Bases(subject, folder, gate.player))
         gate.known = [known.of(text) for text in request.bases]
         try:
@@ -93,9 +89,6 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         raise TargetError(
             f"no random tape was played on {subject.target} in {request.seconds:g} s; give more --minutes"
         )
-    outputs.write(result)
-    if outputs.accept is not None:
-        _accept(outputs.accept, result, bool(request.bases))
     return result
 
 
@@ -117,22 +110,3 @@ def _kept(folder: Path | None, saved: Path) -> list[Path]:
     if folder is not None and not folder.is_dir():
         raise TargetError(f"{folder} is no folder; give the folder of the kept tapes")
     return sorted((folder or saved).glob("*.json"))
-
-
-def _accept(path: Path, result: GateResult, has_base: bool) -> None:
-    """Write the findings that are accepted: with a base what it shows, without one everything."""
-    before = read(path, reviewed=False) if path.exists() and path.stat().st_size else []
-    cases = [it for it in result.cases if it.finding is not None and (it.verdict == "known" or not has_base)]
-    entries = merged(before, _findings(cases))
-    write(path, to_text(entries))
-    missing = len(unreviewed(entries))
-    result.warnings.append(
-        f"wrote {len(entries)} findings to {path}"
-        + (f"; {missing} of them need a reason before the file can be a base" if missing else "")
-    )
-
-
-def _findings(cases: Sequence[Case]) -> Iterator[tuple[Finding, str | None]]:
-    for case in cases:
-        assert case.finding is not None
-        yield case.finding, case.scenario

@@ -14,7 +14,8 @@ from junitparser import JUnitXml
 
 from staleloc.sim.cli.main import cli
 from staleloc.sim.findings.files import KeepError
-from staleloc.sim.gate.accepted import accepted_schema
+from staleloc.sim.gate import formats
+from staleloc.sim.gate.accepted import accepted_schema, to_text
 from staleloc.sim.gate.report import gate_schema
 from staleloc.sim.targets.base import TargetError
 
@@ -170,3 +171,21 @@ def test_fuzz_leaves_out_what_a_base_shows(repository: Repository, ci: Ci) -> No
             standalone_mode=False,
             catch_exceptions=False,
         )
+
+
+def test_no_output_is_a_base_and_one_that_fails_takes_no_other_with_it(
+    repository: Repository, ci: Ci, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of accepted findings is not overwritten; a report that cannot be made makes the exit code 2."""
+    file = Path("accepted.json")
+    file.write_text(to_text([]), encoding="utf-8")
+    with pytest.raises(KeepError, match=r"accepted\.json is a base, and would be overwritten"):
+        ci("--base", str(file), "--json", "./accepted.json", "--tapes", "1")
+    assert file.read_text(encoding="utf-8") == to_text([])
+
+    def fail(result: object) -> str:
+        raise KeepError("j.xml cannot be written")
+
+    monkeypatch.setattr(formats, "to_junit", fail)
+    code, said = ci("--base", str(file), "--tapes", "1", "--junit", "j.xml", "--json", "r.json")
+    assert (code, "0 new findings" in said, cases(Path("r.json"))) == (2, True, [])
