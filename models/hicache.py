@@ -48,7 +48,13 @@ def partition_fault(
         owners: owner -> its pages. A page may be listed more than once for one owner.
         in_flight: pages that queued transfers read or write; a page without an owner belongs to them.
     """
-    flying = set(in_flight)
+    flying, listed = set(in_flight), set(free)
+    held = [set(owned) for owned in owners.values()]
+    known = listed.union(*held)
+    if len(known) == len(free) + sum(map(len, held)) and listed.isdisjoint(flying):
+        every = set(range(1, pages + 1))
+        if known <= every <= known | flying:
+            return None  # the common case; what follows names the fault
     owner_of: dict[int, str] = {}
     for owner, owned in owners.items():
         for page in set(owned):
@@ -57,7 +63,6 @@ def partition_fault(
             if page in owner_of:
                 return Fault("alias", f"{pool} page {page} belongs to {owner_of[page]} and to {owner}")
             owner_of[page] = owner
-    listed = set(free)
     beyond = {page for page in listed if not 1 <= page <= pages}
     if beyond:
         return Fault("out-of-bounds", f"{pool} page {min(beyond)} is in the free list; its pages are 1 to {pages}")

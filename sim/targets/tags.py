@@ -45,5 +45,5 @@ def decode(keys: Tensor, values: Tensor | None = None) -> Rows:
 
 
 def _tags(rows: Tensor) -> list[int]:
-    tags: list[int] = rows.view(torch.int64)[:, 0, 0].tolist()
-    return tags
+    words: list[int] = rows.view(torch.int64).flatten().tolist()  # quicker than to index the tensor
+    return words[:: WIDTH * rows.itemsize // 8]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, cached_property
 from statistics import median
 from typing import Any
 
@@ -93,8 +94,18 @@ class Case:
     def judge(self, tape: Tape) -> Divergence | None:
         return play_tape(tape, self.target, self.profile).divergence
 
+    @cached_property
     def shrunk(self) -> Shrunk:
         return shrink(self.tape, self.divergence, self.profile, self.judge)
+
+
+Cases = Callable[..., Case]
+
+
+@pytest.fixture(scope="module")
+def case_of(hunt: Callable[..., Any]) -> Cases:
+    """By mutant, seed and page sizes. Each is looked for and shrunk once, whatever tests ask of it."""
+    return cache(lambda name, seed, page_sizes=(): Case(name, seed, hunt, page_sizes))
 
 
 def same_bug(divergence: Divergence | None, tape: Tape, shrunk: Shrunk) -> bool:
@@ -108,10 +119,10 @@ def _bug(divergence: Divergence, tape: Tape) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", LOCAL_MINIMA)
-def test_a_shrunk_tape_is_a_local_minimum(name: str, hunt: Callable[..., Any]) -> None:
+def test_a_shrunk_tape_is_a_local_minimum(name: str, case_of: Cases) -> None:
     """Without any one of its events, and repaired, the tape no longer shows the bug: all are tried."""
-    case = Case(name, 0, hunt)
-    shrunk = case.shrunk()
+    case = case_of(name, 0)
+    shrunk = case.shrunk
     assert shrunk.minimal
     events = shrunk.tape.events
     for gone in range(len(events)):
@@ -121,10 +132,10 @@ def test_a_shrunk_tape_is_a_local_minimum(name: str, hunt: Callable[..., Any]) -
 
 
 @pytest.mark.parametrize("name", LOCAL_MINIMA)
-def test_a_shrunk_tape_shows_the_same_bug(name: str, hunt: Callable[..., Any]) -> None:
+def test_a_shrunk_tape_shows_the_same_bug(name: str, case_of: Cases) -> None:
     """Played again it diverges as the shrinker says: class and check of the original, at its last event."""
-    case = Case(name, 1, hunt)
-    shrunk = case.shrunk()
+    case = case_of(name, 0)
+    shrunk = case.shrunk
     assert case.judge(shrunk.tape) == shrunk.divergence
     assert shrunk.divergence.key == case.divergence.key
     assert shrunk.divergence.event == len(shrunk.tape.events) - 1
@@ -133,26 +144,26 @@ def test_a_shrunk_tape_shows_the_same_bug(name: str, hunt: Callable[..., Any]) -
 
 
 @pytest.mark.parametrize("name", LOCAL_MINIMA[::4])
-def test_shrinking_is_deterministic(name: str, hunt: Callable[..., Any]) -> None:
+def test_shrinking_is_deterministic(name: str, hunt: Callable[..., Any], case_of: Cases) -> None:
     """The same tape, found and shrunk twice, ends in the same tape after the same candidates."""
-    assert Case(name, 2, hunt).shrunk() == Case(name, 2, hunt).shrunk()
+    assert Case(name, 2, hunt).shrunk == case_of(name, 2).shrunk
 
 
 @pytest.mark.parametrize("name", TYPICAL)
-def test_a_shrunk_tape_is_short(name: str, hunt: Callable[..., Any]) -> None:
+def test_a_shrunk_tape_is_short(name: str, case_of: Cases) -> None:
     """Six events are typical; local minima of a few more occur, and never of many more."""
-    lengths = [len(Case(name, seed, hunt).shrunk().tape.events) for seed in SEEDS]
+    lengths = [len(case_of(name, seed).shrunk.tape.events) for seed in SEEDS]
     assert median(lengths) <= TYPICAL[name]
     assert max(lengths) <= 12
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_simple_bug_shrinks_to_one_program(name: str, hunt: Callable[..., Any]) -> None:
+def test_a_simple_bug_shrinks_to_one_program(name: str, case_of: Cases) -> None:
     """From every seed, to the same events on the same pools: the smallest there are."""
     full, swa, events = PROGRAMS[name]
     for seed in SEEDS:
-        case = Case(name, seed, hunt, page_sizes=(1,))
-        tape = case.shrunk().tape
+        case = case_of(name, seed, (1,))
+        tape = case.shrunk.tape
         assert tape.events == events
         assert tape.config == Config(
             policy=case.tape.config.policy,
@@ -164,17 +175,17 @@ def test_a_simple_bug_shrinks_to_one_program(name: str, hunt: Callable[..., Any]
         )
 
 
-def test_a_shrink_stops_when_its_budget_is_spent(hunt: Callable[..., Any]) -> None:
+def test_a_shrink_stops_when_its_budget_is_spent(case_of: Cases) -> None:
     """What it has by then still shows the bug, and it says that it is not minimal."""
-    case = Case("cpu-copy-without-mask", 0, hunt)
+    case = case_of("cpu-copy-without-mask", 0)
     shrunk = shrink(case.tape, case.divergence, case.profile, case.judge, budget=5)
     assert (shrunk.candidates, shrunk.minimal) == (5, False)
     assert same_bug(case.judge(shrunk.tape), shrunk.tape, shrunk)
 
 
-def test_a_shrink_does_not_slide_to_another_bug(hunt: Callable[..., Any]) -> None:
+def test_a_shrink_does_not_slide_to_another_bug(case_of: Cases) -> None:
     """A judge that knows a smaller tape with another bug is not listened to."""
-    case = Case("move-forgets-values", 0, hunt)
+    case = case_of("move-forgets-values", 0)
 
     def tempting(tape: Tape) -> Divergence | None:
         true = case.judge(tape)

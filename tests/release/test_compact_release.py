@@ -25,7 +25,7 @@ def test_the_audit_tells_whether_it_forgets(
     """What other sites of the release are is not asked here."""
     available(RELEASE)
     target = runpy.run_path(str(EXAMPLE / "patch.py"))["copy"](RELEASE, tmp_path / "patched", forget)
-    words = ["--target", target, "--events", str(EXAMPLE / "events.py"), "--rounds", "12", "--json", "audit.json"]
+    words = ["--target", target, "--events", str(EXAMPLE / "events.py"), "--rounds", "6", "--json", "audit.json"]
     words += ["--guards", "*:*.compact"]
     done = warm.run(["-m", "staleloc.sim", "audit", *words], tmp_path)
     assert done.returncode in ({1} if forget else {0, 1}), done.stdout + done.stderr

@@ -66,14 +66,14 @@ def compare(step: Step, checks: Sequence[Check] = CHECKS) -> Divergence | None:
     if not event.keeps_free_lists:
         step.free = step.target.raw_free()
     if step.grants or step.miscount:
-        divergence = _ask((check for check in checks if check.early), step)
+        divergence = _ask([check for check in checks if check.early], step)
         if divergence is not None:
             return divergence
     event.adopt(step)
     if world.group_open and step.free is not None:
         world.full.settle(step.free.full)
         world.swa.settle(step.free.swa)
-    divergence = _ask((check for check in checks if not check.early), step)
+    divergence = _ask([check for check in checks if not check.early], step)
     if world.mapping.lenient:
         world.mapping.settle(step.mapping)
     return divergence

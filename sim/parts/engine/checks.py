@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from ....models.graphs import Run, misplaced, padded
 from ....models.hicache import Copied, Fault, overlap_fault, partition_fault
-from ....models.radix import structure_fault, wanted_locks
+from ....models.radix import Node, structure_fault, wanted_locks
 from ...core.divergence import Divergence, LocRow
 from ...targets.base import V_MARK, Rows
 from ...targets.engine import NodeView
@@ -264,6 +265,7 @@ def _rows_read(step: EngineStep) -> Divergence | None:
 
 def _rows_of_requests(step: EngineStep) -> Divergence | None:
     world, mapping = step.world, step.mapping
+    flying = {swa: _flying(step, swa) for swa in (False, True)}
     for number, view in step.requests.items():
         request = world.requests[number]
         for layer, swa in enumerate(world.swa_layers):
@@ -271,7 +273,7 @@ def _rows_of_requests(step: EngineStep) -> Divergence | None:
             row = view.row[start:stop]
             slots = [mapping[loc] for loc in row] if swa else row
             tags = world.row_tags(number, start, start + len(row), layer)
-            fault = _compare(step, step.contents[layer], slots, tags, _flying(step, swa))
+            fault = _compare(step, step.contents[layer], slots, tags, flying[swa])
             if fault is not None:
                 position, slot, found, wanted = fault
                 landed = _landed(step, layer, wanted) if swa and _wrote(step, number, start + position) else None
@@ -299,31 +301,40 @@ def _wrong_row(step: EngineStep, what: str, loc: int, slot: int, landed: int | N
 
 
 def _rows_of_nodes(step: EngineStep) -> Divergence | None:
-    world = step.world
-    _, host_flying = step.in_flight
+    tags = step.world.tags
+    ends: dict[int | None, int] = {None: 0}  # node -> the prefix that ends with it
+    layers = [_tiers(step, layer, swa) for layer, swa in enumerate(step.world.swa_layers)]
     for item in step.placed:
         node = item.node
-        before = world.tags.prefixes(item.before)
-        prefixes = world.tags.prefixes(node.tokens, before[-1] if before else 0)
-        for layer, swa in enumerate(world.swa_layers):
-            tags = [world.tags.tag(prefix, layer) for prefix in prefixes]
-            slots = node.swa if swa else node.full
-            host = node.host_swa if swa else node.host_full
-            tiers: list[tuple[str, Sequence[int] | None, list[Rows], set[int]]] = [
-                ("slot", slots, step.contents, _flying(step, swa)),
-                ("host slot", host, step.host_contents, set(host_flying.swa if swa else host_flying.full)),
-            ]
-            for name, places, contents, flying in tiers:
-                if places is None:
-                    continue
-                fault = _compare(step, contents[layer], places, tags, flying)
+        prefixes = tags.prefixes(node.tokens, ends[node.parent])
+        ends[node.node] = prefixes[-1] if prefixes else ends[node.parent]
+        for layer, tiers in enumerate(layers):
+            expected = [tags.tag(prefix, layer) for prefix in prefixes]
+            for name, slots_of, rows, flying in tiers:
+                places = slots_of(node)
+                fault = None if places is None else _compare(step, rows, places, expected, flying)
                 if fault is not None:
                     position, slot, found, wanted = fault
                     what = f"{name} {slot} of layer {layer}, token {len(item.before) + position} of node {node.node},"
-                    what = f"{what} holds {found}, expected {world.name(wanted)}"
-                    what += step.origin(slot) if swa and places is node.swa else ""
+                    what = f"{what} holds {found}, expected {step.world.name(wanted)}"
+                    what += step.origin(slot) if slots_of is _SWA_SLOTS else ""
                     return step.diverges("wrong-content", what, "a request that matches this node reads that row")
     return None
+
+
+_SWA_SLOTS = attrgetter("swa")
+
+_Tier = tuple[str, Callable[[Node], Sequence[int] | None], Rows, set[int]]
+
+
+def _tiers(step: EngineStep, layer: int, swa: bool) -> list[_Tier]:
+    """Where nodes keep rows of a layer: a name, the slots of a node, the rows of all slots, and those in flight."""
+    _, host = step.in_flight
+    device = ("slot", _SWA_SLOTS if swa else attrgetter("full"), step.contents[layer], _flying(step, swa))
+    if not step.world.config.host_full_size:
+        return [device]
+    host_slots = attrgetter("host_swa" if swa else "host_full")
+    return [device, ("host slot", host_slots, step.host_contents[layer], set(host.swa if swa else host.full))]
 
 
 def _flying(step: EngineStep, swa: bool) -> set[int]:
@@ -363,7 +374,8 @@ def check_locks(step: EngineStep) -> Divergence | None:
     world = step.world
     shared = {number: step.path(number, view.shared) for number, view in step.requests.items()}
     wanted = wanted_locks(step.keyed, shared)
-    allowed = wanted_locks(step.keyed, {**shared, **step.lockable})
+    lockable = step.lockable
+    allowed = wanted_locks(step.keyed, {**shared, **lockable}) if lockable else wanted
     starts = {number: world.requests[number].window(world.config.window)[0] for number in shared}
     windows = wanted_locks(step.keyed, shared, starts)
     quiet = not step.target.pending()

@@ -223,9 +223,9 @@ class EngineDriver:
             prefix = tuple(self._release.matched(self.tree, entry))
             return RequestView(prefix, len(prefix), 0)
         allocated = held(entry, "kv_allocated_len")
-        row = self._row(entry, 0, allocated)
+        row = self.rows.req_to_token[held(entry, "req_pool_idx"), :allocated].tolist()
         return RequestView(
-            tuple(row.tolist()),
+            tuple(row),
             held(entry, "cache_protected_len"),
             self._release.evicted(entry),
             overflow=allocated - len(row),

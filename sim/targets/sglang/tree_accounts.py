@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from typing import Any
 
 from ..engine import Ledgers
@@ -70,14 +71,23 @@ def _first(text: str, unpinned: bool) -> str | None:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """It logs what it objects to, and prints the tree."""
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    """It logs what it objects to, and prints the tree. `logging.disable` would forget the levels of all loggers."""
+    loggers = [it for it in _loggers() if not it.disabled]
     try:
+        for logger in loggers:
+            logger.disabled = True
         with redirect_stdout(io.StringIO()):
             yield
     finally:
-        logging.disable(level)
+        for logger in loggers:
+            logger.disabled = False
+
+
+@cache
+def _loggers() -> list[logging.Logger]:
+    """Those of the modules of trees, which are loaded before the first tree is."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("sglang.srt.mem_cache.")]
+    return [logging.getLogger(name) for name in sorted(names)]
 
 
 def host_due(tree: Any, kinds: Any) -> Counter[tuple[int, Any]]:

@@ -19,6 +19,7 @@ from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator import events as ev
 from staleloc.sim.parts.engine.events import Admit, Arrive, Decode
 from staleloc.sim.run.player import find_tape
+from staleloc.sim.run.progress import INTERVAL
 from staleloc.sim.tapes.codec import dumps, load
 from staleloc.sim.tapes.schema import summary_schema
 
@@ -31,9 +32,20 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 Spoil = Callable[[str], Path]
 
 
-def campaign(folder: Path, *words: str) -> warm.Process:
-    """A campaign of ten minutes in a process of its own, which hears Ctrl-C."""
-    command = ["-m", "staleloc.sim", "fuzz", "--seconds", "600", "--workers", "1", *words]
+def campaign(folder: Path, *words: str, interval: float = INTERVAL) -> warm.Process:
+    """A campaign of ten minutes in a process of its own, which hears Ctrl-C.
+
+    Args:
+        interval: seconds between two lines about its progress.
+    """
+    script = folder / "campaign.py"
+    script.write_text(
+        "from staleloc.sim.cli.main import main\n"
+        "from staleloc.sim.run import progress\n"
+        f"progress.INTERVAL = {interval}\n"
+        "main()\n"
+    )
+    command = [str(script), "fuzz", "--seconds", "600", "--workers", "1", *words]
     with open(os.devnull) as nothing:
         return warm.Process(command, nothing, subprocess.PIPE, subprocess.PIPE, cwd=folder)
 
@@ -273,9 +285,13 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_campaign_reports(way: signal.Signals, tmp_path: Path) -> None:
-    process = campaign(tmp_path, "--mutant", "free-repeats-page")
+    process = campaign(tmp_path, "--mutant", "free-repeats-page", interval=0.2)
     assert process.stderr is not None
-    assert re.fullmatch(r"staleloc: \d+ tapes, .+ divergent tapes\n", process.stderr.readline().decode())
+    divergent = 0
+    while not divergent:
+        line = re.fullmatch(r"staleloc: \d+ tapes, .+, (\d+) divergent tapes\n", process.stderr.readline().decode())
+        assert line is not None
+        divergent = int(line[1])
     process.send_signal(way)
     out, err = ended(process, 60)
     assert process.returncode == 1

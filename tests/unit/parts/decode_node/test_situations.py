@@ -29,10 +29,12 @@ RARE = {
 
 
 def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
-    """Within a few hundred tapes, and it counts no others."""
+    """Within a few hundred tapes, and until then it counts no others."""
     counted: Counter[str] = Counter()
     for index in range(120):
         counted.update(drive_engine(generate_tape(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
+        if set(ALL) - RARE <= set(counted):
+            break
     assert set(counted) | RARE == set(ALL)
 
 

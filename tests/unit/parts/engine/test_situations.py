@@ -54,11 +54,14 @@ AGAIN = (Arrive(1, (1, 1, 1, 1, 2)), Admit(1))
 
 
 def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
-    """Within a few hundred tapes, and it counts no others."""
+    """Within a few hundred tapes, and until then it counts no others."""
+    known = {*ENGINE_SITUATIONS, *RESULT_SITUATIONS}
     counted: Counter[str] = Counter()
     for index in range(250):
         counted.update(drive_engine(generate_tape(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
-    assert set(counted) | RARE == {*ENGINE_SITUATIONS, *RESULT_SITUATIONS}
+        if known - RARE <= set(counted):
+            break
+    assert set(counted) | RARE == known
 
 
 def test_a_prefix_served_from_the_host_is_no_recovery() -> None:

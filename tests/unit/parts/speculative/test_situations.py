@@ -34,6 +34,8 @@ def test_a_campaign_reaches_every_situation_but_the_rarest() -> None:
     counted: Counter[str] = Counter()
     for index in range(70):
         counted.update(drive_engine(generate_tape(seeded(3, index), [PROFILE]), BuiltinEngine()).seen)
+        if set(SPEC_SITUATIONS) - RARE <= set(counted):
+            break
     assert set(SPEC_SITUATIONS) - RARE <= set(counted)
     assert set(counted) <= set(possible([PROFILE]))
 

@@ -21,6 +21,10 @@ def test_counts_are_asked_by_name() -> None:
     assert ledgers(tree) == Ledgers(0, 1, 2, 3)
 
 
+LOGGER = logging.getLogger("sglang.srt.mem_cache.unified_radix_cache")
+"""That of a release's tree."""
+
+
 class Checked:
     """A tree whose own check finds these faults."""
 
@@ -32,7 +36,7 @@ class Checked:
     def sanity_check(self) -> None:
         self.asked += 1
         if self.faults:
-            logging.getLogger("sglang").error("found something")
+            LOGGER.error("found something")
             print("the tree")
             raise AssertionError("\n".join(self.faults))
 
@@ -62,7 +66,7 @@ def test_an_objection_is_not_printed(capsys: pytest.CaptureFixture[str], caplog:
     assert objection(Checked("fault"), idle=True) == "fault"
     assert capsys.readouterr().out == ""
     assert caplog.messages == []
-    logging.getLogger("sglang").error("ours")
+    LOGGER.error("ours")
     assert caplog.messages == ["ours"]
 
 
