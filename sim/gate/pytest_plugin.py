@@ -197,7 +197,10 @@ class TapeItem(_Item):
     """A tape file."""
 
     def runtest(self) -> None:
-        """Play the tape."""
+        """Play the tape; one that cannot be read is an error."""
+        from ..tapes.codec import load
+
+        load(self.path)
         gate = self.plugin.gate
         _ = self.plugin.scenarios
         before = len(gate.result.cases)
