@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 __all__ = ["Clock"]
 
@@ -12,6 +15,13 @@ RESERVE_SECONDS = 8.0
 MOST_RESERVE = 0.2
 """Part of the limit that is kept for the search for places and for the reports; at least so many seconds, and never
 more than a fifth."""
+
+
+GRACE = 0.03
+"""Part of the limit after which a target that does not answer is ended."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds until it is ended once more, because a worker that ends may be replaced."""
 
 
 class Clock:
@@ -57,3 +67,22 @@ class Clock:
         never after the limit."""
         share = self.share(parts)
         return None if share is None else time.monotonic() + min(max(share, least), max(self.left, 0.0))
+
+    @contextmanager
+    def enforced(self, end: Callable[[], object]) -> Iterator[None]:
+        """Call `end` again and again from when the limit was clearly passed, until the block is left."""
+        left = threading.Event()
+
+        def watch() -> None:
+            assert self.seconds is not None
+            wait = self.seconds * (1 + GRACE) - self.spent
+            while not left.wait(max(0.0, wait)):
+                end()
+                wait = AGAIN_SECONDS
+
+        if self.seconds is not None:
+            threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            left.set()

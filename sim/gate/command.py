@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..run.pool import WorkerPool
+from ..run.process import kill_workers
 from ..run.progress import progress
 from ..targets.base import TargetError
 from ..targets.registry import release_of
@@ -76,13 +77,19 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         known = stack.enter_context(Bases(subject, folder, gate.player))
         gate.known = [known.of(text) for text in request.bases]
         try:
-            _play(gate, corpus)
-            result.stale = gate.stale(known.entries)
-            if result.failures:
-                show.stage("looking for the lines of the source")
-                result.cases = located(subject.target, result.cases, known.changed(), lambda: clock.is_late)
+            with clock.enforced(kill_workers):
+                _play(gate, corpus)
+                result.stale = gate.stale(known.entries)
+                if result.failures:
+                    show.stage("looking for the lines of the source")
+                    result.cases = located(subject.target, result.cases, known.changed(), lambda: clock.is_late)
         except KeyboardInterrupt:
             result.interrupted = True
+        except TargetError as error:
+            if not clock.is_late:
+                raise
+            result.interrupted = True
+            result.warnings.append(f"the time was spent while the target did not answer: {error}")
         result.warnings += [f"the base cannot play a tape: {why}" for it in known.targets for why in it.unplayable]
     result.seconds = clock.spent
     if result.tapes == 0 and not result.interrupted and not result.failures:

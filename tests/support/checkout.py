@@ -33,9 +33,9 @@ class Repository:
         """Plant the defect and return its line."""
         return self.change(DEFECT, "")
 
-    def change(self, old: str, new: str) -> int:
-        """Replace a text of ``swa.py`` that occurs once, and return its line."""
-        file = self.package / "swa.py"
+    def change(self, old: str, new: str, name: str = "swa.py") -> int:
+        """Replace a text of a file that occurs once, and return its line."""
+        file = self.package / name
         text = file.read_text(encoding="utf-8")
         assert text.count(old) == 1
         file.write_text(text.replace(old, new), encoding="utf-8")

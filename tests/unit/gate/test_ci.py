@@ -14,7 +14,7 @@ from junitparser import JUnitXml
 
 from staleloc.sim.cli.main import cli
 from staleloc.sim.findings.files import KeepError
-from staleloc.sim.gate import formats
+from staleloc.sim.gate import formats, play
 from staleloc.sim.gate.accepted import accepted_schema, to_text
 from staleloc.sim.gate.report import gate_schema
 from staleloc.sim.targets.base import TargetError
@@ -189,3 +189,13 @@ def test_no_output_is_a_base_and_one_that_fails_takes_no_other_with_it(
     monkeypatch.setattr(formats, "to_junit", fail)
     code, said = ci("--base", str(file), "--tapes", "1", "--junit", "j.xml", "--json", "r.json")
     assert (code, "0 new findings" in said, cases(Path("r.json"))) == (2, True, [])
+
+
+def test_a_target_that_does_not_answer_is_ended_with_the_time(
+    repository: Repository, ci: Ci, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is interrupted, not passed; the answer would have been waited for much longer."""
+    monkeypatch.setattr(play.Gate, "_answer_seconds", 600.0)
+    repository.change("        self._arena = Arena()\n", "        __import__('time').sleep(600)\n", "target.py")
+    code, said = ci("--base", "HEAD", "--minutes", "0.05")
+    assert (code, "interrupted" in said) == (2, True)
