@@ -24,7 +24,7 @@ DEFAULT_MINUTES = 5.0
     multiple=True,
     metavar="REF|TARGET|FILE",
     help="What is known: a git ref of the checkout, a target, or a .json file of accepted findings.  "
-    "[default: the record of the release that the target is judged as]",
+    "[default: the release that the target is judged as]",
 )
 @click.option(
     "--minutes",

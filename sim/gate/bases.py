@@ -11,22 +11,14 @@ from ..matrix.measurements import Replayed
 from ..matrix.record import counterpart_of
 from ..run.player import Player
 from ..tapes.scenarios import scenarios
+from ..targets.base import TargetError
 from ..targets.registry import family_of, release_of
 from .accepted import Accepted, Entry, read
 from .blame import changed_lines
 from .checkout import Subject, archived, commit_of
 from .known import BaseTarget, Known, Record
 
-__all__ = ["Bases", "record_of"]
-
-
-def record_of(target: str, release: str | None, shown: Mapping[str, Replayed]) -> Record:
-    """Return the public record of a target, where no base is given.
-
-    Args:
-        shown: scenario -> the result of its tape on the target.
-    """
-    return Record(counterpart_of(target, release, shown, scenarios()), shown, scenarios())
+__all__ = ["Bases"]
 
 
 @dataclass
@@ -58,6 +50,26 @@ class Bases:
         commit = commit_of(self.subject, text)
         target = archived(self.subject, commit, self.folder / str(len(self.targets)))
         return self._add(BaseTarget(f"{text} ({commit[:9]})", target, self.open_player))
+
+    def usual(self, shown: Mapping[str, Replayed]) -> tuple[Known, str | None]:
+        """Return what is known where the user names no base, and a warning or None: the release that the target is
+        judged as, or its public record if it is the target itself or cannot be had.
+
+        Args:
+            shown: scenario -> the result of its tape on the target.
+        """
+        target = self.subject.target
+        record = Record(counterpart_of(target, release_of(target), shown, scenarios()), shown, scenarios())
+        if record.name == target:
+            return record, None
+        try:
+            release_of(record.name)
+        except TargetError as error:
+            return (
+                record,
+                f"compared with the record of {record.name} only, which knows fewer forms of its bugs: {error}",
+            )
+        return self._add(BaseTarget(record.name, record.name, self.open_player)), None
 
     def _add(self, base: BaseTarget) -> BaseTarget:
         self.targets.append(base)

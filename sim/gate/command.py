@@ -12,7 +12,7 @@ from ..run.process import kill_workers
 from ..run.progress import progress
 from ..targets.base import TargetError
 from ..targets.registry import release_of
-from .bases import Bases, record_of
+from .bases import Bases
 from .blame import located
 from .checkout import locate
 from .clock import Clock
@@ -78,7 +78,7 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         gate.known = [known.of(text) for text in request.bases]
         try:
             with clock.enforced(kill_workers):
-                _play(gate, corpus)
+                _play(gate, known, corpus)
                 result.stale = gate.stale(known.entries)
                 if result.failures:
                     show.stage("looking for the lines of the source")
@@ -99,13 +99,9 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
     return result
 
 
-def _play(gate: Gate, corpus: Corpus | None) -> None:
+def _play(gate: Gate, bases: Bases, corpus: Corpus | None) -> None:
     """Play everything and enter the verdicts into the result."""
-    shown = gate.replay_scenarios()
-    if not gate.known:
-        gate.known = [record_of(gate.plan.target, gate.plan.release, shown)]
-    gate.result.base = [it.name for it in gate.known]
-    gate.judge_scenarios()
+    gate.play_scenarios(bases)
     gate.play_kept()
     gate.fuzz()
     if corpus is not None:

@@ -30,6 +30,7 @@ from ..tapes.codec import TapeError, load
 from ..tapes.scenarios import Scenario, plain, scenarios
 from ..targets.base import Profile, Scope, TargetError
 from .accepted import Entry
+from .bases import Bases
 from .clock import Clock
 from .corpus import Corpus, Kind, kind_of, minimized
 from .known import BaseTarget, Candidate, Known
@@ -130,8 +131,18 @@ class Gate:
 
     # Scenarios and kept tapes
 
-    def replay_scenarios(self) -> dict[str, Replayed]:
-        """Play every scenario and return the results; `judge_scenarios` compares them with what is known."""
+    def play_scenarios(self, bases: Bases) -> None:
+        """Play every scenario and enter its verdict into the result. Without a base, this finds out what is known."""
+        self._replay_scenarios()
+        if not self.known:
+            known, warning = bases.usual({it.name: replayed for it, (replayed, _, _) in self._replayed.items()})
+            self.known = [known]
+            if warning is not None:
+                self._warn(warning)
+        self.result.base = [it.name for it in self.known]
+        self._judge_scenarios()
+
+    def _replay_scenarios(self) -> None:
         self.show.stage("playing scenarios")
         with self.player(self.plan.target) as player:
             self._profiles = player.profiles
@@ -139,10 +150,8 @@ class Gate:
                 if self.clock.is_over:
                     break
                 self._replayed[scenario] = replay(player, scenario)
-        return {scenario.name: replayed for scenario, (replayed, _, _) in self._replayed.items()}
 
-    def judge_scenarios(self) -> None:
-        """Enter the verdict of each scenario into the result."""
+    def _judge_scenarios(self) -> None:
         for scenario, (replayed, tape, divergence) in self._replayed.items():
             if divergence is None:
                 self._enter(Case(SCENARIOS, scenario.name, replayed.verdict, replayed.what, scenario=scenario.name))

@@ -116,21 +116,15 @@ class _Plugin:
         plan = GatePlan(subject.target, release, seed, max(self.tapes, 1), 1)
         result = GateResult(subject, release, seed)
         self.gate: Gate = Gate(plan, Clock(None), pool, Progress(), result, lambda finding: None)
-        bases = self._stack.enter_context(Bases(subject, folder, self.gate.player))
-        self.gate.known = [bases.of(text) for text in config.getoption("--staleloc-base")]
-        self.compared = ", ".join(it.name for it in self.gate.known) or "its public record"
+        self.bases = self._stack.enter_context(Bases(subject, folder, self.gate.player))
+        self.gate.known = [self.bases.of(text) for text in config.getoption("--staleloc-base")]
+        self.compared = ", ".join(it.name for it in self.gate.known) or "the release that it is judged as"
 
     @cached_property
     def scenarios(self) -> dict[str, Case]:
         """Every scenario's verdict by name; played when the first one is asked for."""
-        from .bases import record_of
-
-        gate = self.gate
-        shown = gate.replay_scenarios()
-        if not gate.known:
-            gate.known = [record_of(gate.plan.target, gate.plan.release, shown)]
-        gate.judge_scenarios()
-        return {case.name: case for case in gate.result.cases}
+        self.gate.play_scenarios(self.bases)
+        return {case.name: case for case in self.gate.result.cases}
 
     def close(self) -> None:
         """End the workers."""

@@ -104,7 +104,7 @@ def frame() -> dict[str, object]:
 
 
 def test_kept_tapes_come_first_and_what_is_no_tape_is_told(repository: Repository, ci: Ci) -> None:
-    """Without a base, the record of the target decides about scenarios, and nothing is known of other tapes."""
+    """Without a base, a copy of the embedded target is compared with the embedded target."""
     repository.spoil()
     kept = repository.root / "kept"
     ci("--base", "HEAD", "--tapes", "2", "--save", "kept")

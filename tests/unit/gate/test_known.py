@@ -10,12 +10,15 @@ from checkout import Repository
 
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.gate import bases
 from staleloc.sim.gate.accepted import Accepted, entry_of, merged, read, to_text, unreviewed
+from staleloc.sim.gate.bases import Bases
 from staleloc.sim.gate.blame import changed_lines
 from staleloc.sim.gate.checkout import archived, commit_of, locate
 from staleloc.sim.gate.clock import Clock
-from staleloc.sim.gate.known import Candidate, Record, same_divergence
+from staleloc.sim.gate.known import BaseTarget, Candidate, Record, same_divergence
 from staleloc.sim.matrix.measurements import Replayed
+from staleloc.sim.run.player import Player
 from staleloc.sim.tapes.scenarios import scenarios
 from staleloc.sim.targets.base import TargetError
 
@@ -99,6 +102,24 @@ def test_a_checkout_is_found_by_its_folder(repository: Repository) -> None:
     assert locate("builtin").prefix == ""
     with pytest.raises(TargetError, match="lies in no git repository"):
         commit_of(locate("builtin"), "HEAD")
+
+
+def test_without_a_base_a_checkout_is_compared_with_the_release_that_it_is(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or with its record, with a warning, where the release cannot be had; a target with itself never."""
+    usual, warning = Bases(locate("python/cache"), tmp_path, Player).usual({})
+    assert (usual.name, type(usual), warning) == ("builtin", BaseTarget, None)
+    assert type(Bases(locate("builtin"), tmp_path, Player).usual({})[0]) is Record
+
+    def offline(target: str) -> None:
+        if target == "builtin":
+            raise TargetError("no network")
+
+    monkeypatch.setattr(bases, "release_of", offline)
+    usual, warning = Bases(locate("python/cache"), tmp_path, Player).usual({})
+    assert (usual.name, type(usual)) == ("builtin", Record)
+    assert warning == "compared with the public record of builtin only, not with the release: no network"
 
 
 def test_sources_of_a_commit_are_read_beside_the_work_tree(repository: Repository, tmp_path: Path) -> None:
