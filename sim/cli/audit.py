@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .text import FILE, FOLDER, MAX_SEED, check_seconds, events_option, say, time_limit, warn
+from .text import FILE, FOLDER, MAX_SEED, check_seconds, events_option, isolation_options, say, time_limit, warn
 
 __all__ = ["audit"]
 
@@ -45,6 +45,7 @@ EACH_SECONDS = 10.0
     help="Processor time for the tapes with one guard removed, in seconds.",
 )
 @events_option
+@isolation_options
 @click.option(
     "--strict", is_flag=True, help="Exit code 1 also for unproven sites, unnoticed guards and unexplained divergences."
 )

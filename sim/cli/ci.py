@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .text import FILE, FOLDER, MAX_SEED, check_seconds, cpus, say, warn
+from .text import FILE, FOLDER, MAX_SEED, check_seconds, cpus, isolation_options, say, warn
 
 __all__ = ["ci"]
 
@@ -53,6 +53,7 @@ DEFAULT_MINUTES = 5.0
     metavar="FILE",
     help="Write the known findings (without --base all findings) to a file; give each a reason, then use it as --base.",
 )
+@isolation_options
 @click.option("--junit", "junit_file", type=FILE, metavar="FILE", help="Write JUnit XML.")
 @click.option("--sarif", "sarif_file", type=FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the whole result.")

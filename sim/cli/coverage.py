@@ -8,7 +8,7 @@ import click
 
 from ...models.config import LEVELS
 from ..targets.base import ASKED
-from .text import FILE, MAX_SEED, cpus, features_of, say, time_limit, warn
+from .text import FILE, MAX_SEED, cpus, features_of, isolation_options, say, time_limit, warn
 
 __all__ = ["coverage"]
 
@@ -50,6 +50,7 @@ def _patterns(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     help="Exit code 1 if a smaller part of the drivable lines was run.",
 )
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable report.")
+@isolation_options
 def coverage(
     target: str,
     seed: int,

@@ -23,7 +23,20 @@ from .ci import ci
 from .coverage import coverage
 from .matrix import matrix
 from .targets import mutants, scenarios, targets
-from .text import FILE, FOLDER, MAX_SEED, cpus, events_option, features_of, help_alone, say, time_limit, warn
+from .text import (
+    FILE,
+    FOLDER,
+    MAX_SEED,
+    cpus,
+    events_file,
+    events_option,
+    features_of,
+    help_alone,
+    isolation_options,
+    say,
+    time_limit,
+    warn,
+)  # fmt: skip
 
 __all__ = ["cli", "main"]
 
@@ -72,6 +85,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
 @events_option
+@isolation_options
 @click.option(
     "--base",
     "bases",
@@ -124,6 +138,7 @@ def fuzz(
 @click.option("--target", help="What to play it on.  [default: the target it was found on, or builtin]")
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @events_option
+@isolation_options
 @click.option(
     "--times", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Number of times to play it."
 )
@@ -156,6 +171,10 @@ cli.add_command(coverage)
 
 def main() -> NoReturn:
     """Run the command line; every error is one line."""
+    if (file := events_file(sys.argv[1:])) is not None:
+        from .supervisor import supervised
+
+        sys.exit(supervised(_run, file))
     sys.exit(_run())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..matrix.measurements import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
-from .text import FILE, say, time_limit, warn
+from .text import FILE, isolation_options, say, time_limit, warn
 
 __all__ = ["matrix"]
 
@@ -88,6 +88,7 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     metavar="FILE",
     help="Write the table as a Markdown page, or between the marks of a file.",
 )
+@isolation_options
 def matrix(
     targets: tuple[str, ...],
     seconds: float | None,

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
-
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
 from ..findings.files import check_outputs, save, write
@@ -181,5 +179,5 @@ def _report_known(findings: Sequence[Finding], known: Sequence[str | None]) -> N
 
 def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
     first, _, rest = render(finding, saved, seconds).partition("\n")
-    say(click.style(first, bold=True))
+    say(first, bold=True)
     say(rest)

@@ -6,7 +6,7 @@ import click
 
 from ..parts.events_file import BY_NAME
 from ..targets.base import Profile
-from .text import help_alone, say
+from .text import help_alone, isolation_options, say
 
 __all__ = ["mutants", "scenarios", "targets"]
 
@@ -59,6 +59,7 @@ def add_target(spec: str) -> None:
 
 @targets.command("show")
 @click.argument("spec")
+@isolation_options
 def show_target(spec: str) -> None:
     """Show what SPEC can do, and which parts of it are replaced."""
     from ..findings.text import columns

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from ..core.text import printable
 from ..targets.base import ASKED
 
 __all__ = [
     "FILE", "FOLDER", "MAX_SEED",
-    "check_seconds", "cpus", "events_option", "features_of", "help_alone", "say", "time_limit", "warn",
+    "check_seconds", "cpus", "events_file", "events_option", "features_of", "help_alone", "isolation_options",
+    "say", "time_limit", "warn",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,10 +45,12 @@ def time_limit(counted: int | None, option: str, seconds: float | None, default:
     return default if counted is None and seconds is None else seconds
 
 
-def say(text: str, newline: bool = True) -> None:
-    """Print to standard output. If the reader is gone, the command continues without output."""
+def say(text: str, newline: bool = True, *, bold: bool = False) -> None:
+    """Print to standard output, without control characters. If the reader is gone, the command continues without
+    output."""
     try:
-        click.echo(text, nl=newline)
+        text = printable(text)
+        click.echo(click.style(text, bold=True) if bold else text, nl=newline)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,7 +58,7 @@ def say(text: str, newline: bool = True) -> None:
 
 def warn(text: str) -> None:
     """Print one line to standard error."""
-    click.echo(f"staleloc: {' '.join(text.split())}", err=True)
+    click.echo(f"staleloc: {printable(' '.join(text.split()))}", err=True)
 
 
 def events_option(command: F) -> F:
@@ -66,6 +71,34 @@ def events_option(command: F) -> F:
 
     told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
     return click.option("--events", metavar="FILE", expose_value=False, callback=load, help=told)(command)
+
+
+def isolation_options(command: F) -> F:
+    """A command's options ``--no-network`` and ``--trusted``: what its workers may do."""
+
+    def choose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            from ..run.isolation import Isolation, choose, chosen
+
+            if chosen() is not Isolation.USUAL:
+                raise click.UsageError("--no-network and --trusted exclude each other; give one")
+            choose(Isolation.TRUSTED if param.name == "trusted" else Isolation.OFFLINE)
+
+    offline = "Start no target unless the system can keep it from the network, as it is kept where that works."
+    trusted = "Give targets your environment variables, home, folder and network, and no limits."
+    for name, told in (("--trusted", trusted), ("--no-network", offline)):
+        command = click.option(name, is_flag=True, expose_value=False, callback=choose, help=told)(command)
+    return command
+
+
+def events_file(words: Sequence[str]) -> str | None:
+    """The file that a command line gives with ``--events``, or None."""
+    for word, after in zip_longest(words, words[1:]):
+        if word == "--events":
+            return after
+        if word.startswith("--events="):
+            return word.partition("=")[2]
+    return None
 
 
 def help_alone(ctx: click.Context) -> None:

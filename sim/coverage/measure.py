@@ -82,8 +82,8 @@ class _CoveredWorker(PooledWorker):
     def send(self, request: dict[str, Any]) -> None:
         super().send({**request, "afresh": True} if self._covered.afresh else request)
 
-    def receive(self, seconds: float) -> Any:
-        answer = super().receive(seconds)
+    def receive(self, seconds: float, processor: float | None = None) -> Any:
+        answer = super().receive(seconds, processor)
         self._covered.add(answer.pop("lines"))
         return answer
 

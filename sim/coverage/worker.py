@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..run.process import worker_streams
+from ..run.process import Channel
 from ..run.worker import Session, serve
 from .collect import collector
 
@@ -45,4 +45,4 @@ class CoveredSession(Session):
 
 
 if __name__ == "__main__":
-    serve(*worker_streams(int(sys.argv[1])), CoveredSession)
+    serve(Channel(sys.argv[1:]), CoveredSession)

@@ -27,7 +27,7 @@ from .finding import Finding, Origin
 __all__ = ["Outcome", "OutOfTime", "Shrinker", "find"]
 
 HANG_SECONDS = 3.0
-"""Seconds for a candidate if the target does not return in the bug, and"""
+"""Seconds of processor time for a candidate if the target does not return in the bug, and"""
 
 HANG_CANDIDATES = 200
 """the number of candidates then."""
@@ -76,6 +76,10 @@ def find(
         for number, found in enumerate(results.found, 1):
             shrunk, seconds = shrinker.run(found, partial(show.shrinking, number, len(results.found)))
             unsteady = shrinker.again(shrunk) != shrunk.divergence
+            if unsteady and found.divergence.kind == "hang":  # the campaign has seen this tape hang twice
+                shrunk = Shrunk(found.tape, found.divergence, len(found.tape.events), shrunk.candidates, False)
+                results.notes.append(f"tape {found.index} is not shrunk: a shorter one did not hang again")
+                unsteady = False
             finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
             if finding.signature not in signatures:
                 signatures.add(finding.signature)
@@ -180,10 +184,9 @@ class Shrinker:
         return shrunk, time.monotonic() - started
 
     def again(self, shrunk: Shrunk) -> Divergence | None:
-        """The tape's divergence in a fresh process. A divergence that kills the process is accepted without
-        this."""
+        """The tape's divergence in a fresh process."""
         try:
-            if not self._interrupted and not _took_the_process(shrunk.divergence):
+            if not self._interrupted:
                 return self._player("confirm").play(shrunk.tape)
         except KeyboardInterrupt:
             self._interrupted = True
@@ -194,7 +197,7 @@ class Shrinker:
     def _player(self, purpose: str) -> Player:
         if purpose not in self._players:
             seconds = HANG_SECONDS if purpose == "hang" else self._answer_seconds
-            self._players[purpose] = Player(self._target, self._mutant, seconds, worker=self._worker)
+            self._players[purpose] = Player(self._target, self._mutant, seconds, worker=self._worker, sure=False)
         return self._players[purpose]
 
     def close(self) -> None:

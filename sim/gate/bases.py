@@ -65,10 +65,7 @@ class Bases:
         try:
             release_of(record.name)
         except TargetError as error:
-            return (
-                record,
-                f"compared with the record of {record.name} only, which knows fewer forms of its bugs: {error}",
-            )
+            return record, f"compared with the public record of {record.name} only, not with the release: {error}"
         return self._add(BaseTarget(record.name, record.name, self.open_player)), None
 
     def _add(self, base: BaseTarget) -> BaseTarget:

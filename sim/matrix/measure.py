@@ -158,10 +158,10 @@ class _Hunt:
     @cached_property
     def _shrinker(self) -> Player:
         """A player with its own process, so that the process of the hunt plays the tapes of the hunt only."""
-        return self._opened()
+        return self._opened(sure=False)
 
-    def _opened(self) -> Player:
-        return self._stack.enter_context(Player(self._target))
+    def _opened(self, sure: bool = True) -> Player:
+        return self._stack.enter_context(Player(self._target, sure=sure))
 
     def _shrunk(self, tape: Tape, divergence: Divergence) -> tuple[Tape, Divergence]:
         profile = profile_of(tape.config, self._profiles)

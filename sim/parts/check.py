@@ -9,9 +9,11 @@ from typing import Any
 
 from ..core.divergence import Divergence
 from ..core.event import Event
+from ..core.text import message
+from ..core.timeouts import PASSED_ON
 from ..targets.base import V_MARK, Rows, TargetError
 
-__all__ = ["Check", "check", "crash", "holds", "listed", "rule"]
+__all__ = ["Check", "Unbuilt", "built", "check", "crash", "holds", "listed", "rule"]
 
 _TOP = __name__.removesuffix(".sim.parts.check")
 """Our package; inside a stand-alone script it has another name."""
@@ -77,6 +79,43 @@ def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ..
         TargetError: the harness cannot drive the target.
         Exception: the same one, if no frame of it is the target's.
     """
+    what, where = _raised(error, adapter)
+    text = f"{event.kind} raised {what}"
+    return Divergence("crash", "crash", index, text, f"event {{{index}}} is one that a scheduler may ask for; {where}")
+
+
+class Unbuilt(Exception):
+    """The target raised an exception while it built an empty cache.
+
+    Attributes:
+        divergence: what that is.
+    """
+
+    def __init__(self, divergence: Divergence) -> None:
+        super().__init__(divergence.what)
+        self.divergence = divergence
+
+
+def built(target: Any, config: Any) -> None:
+    """Let the target build an empty cache.
+
+    Raises:
+        Unbuilt: it raised an exception, which is the cause.
+        TargetError: the harness cannot drive the target.
+        Exception: as it is, if no code of the target's raised it.
+    """
+    try:
+        target.build(config)
+    except PASSED_ON:
+        raise
+    except BaseException as error:
+        what, where = _raised(error, target.adapter)
+        found = Divergence("crash", "crash", -1, f"building the cache raised {what}", f"the cache was empty; {where}")
+        raise Unbuilt(found) from error
+
+
+def _raised(error: BaseException, adapter: tuple[str, ...]) -> tuple[str, str]:
+    """What the target raised, and where. Raises the error itself if that is not for the target to answer for."""
     frames = [*traceback.walk_tb(error.__traceback__)]
     theirs = [(frame, line) for frame, line in frames if not frame.f_globals["__name__"].startswith(_OURS)]
     if isinstance(error, TargetError) or not theirs:
@@ -86,7 +125,5 @@ def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ..
         (it for it in reversed(engine) if not it[0].f_globals["__name__"].startswith("torch")), engine[-1]
     )
     where = f"{frame.f_globals['__name__']}, line {line}, in {frame.f_code.co_name}"
-    text = str(error).strip().splitlines()
-    detail = f": {text[0]}" if text else ""
-    what = f"{event.kind} raised {type(error).__name__}{detail}"
-    return Divergence("crash", "crash", index, what, f"event {{{index}}} is one that a scheduler may ask for; {where}")
+    text = message(error).strip().splitlines()
+    return type(error).__name__ + (f": {text[0]}" if text else ""), where

@@ -14,15 +14,30 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from ..core.event import Event
+from ..core.mark import Mark
 from ..core.schema import schema_of
 from ..declared import Declared
 from .allocator.declared import DeclaredCall
 from .allocator.events import EVENTS
+from .confined import confine, refused
 from .engine.declared import DeclaredStep
-from .hooks import MODULE, DeclaredError, EventsFile, FromFile, joined, keep, line_in, loaded, said
+from .hooks import (
+    MODULE,
+    DeclaredError,
+    EventsFile,
+    FromFile,
+    is_interrupt,
+    joined,
+    keep,
+    line_in,
+    loaded,
+    mistake,
+    running,
+    show_in,
+)
 from .registry import PARTS
 
 __all__ = ["ALPHABET", "BY_NAME", "another_file", "events_origin", "handed_on", "load", "read"]
@@ -51,8 +66,11 @@ def handed_on() -> dict[str, str] | None:
     return None if file is None else file.to_json()
 
 
-def read(job: dict[str, str] | None) -> None:
+def read(job: dict[str, str] | None, mark: str | None = None) -> None:
     """Load what another process has loaded; see `handed_on`.
+
+    Args:
+        mark: a file in which that process sees what of it runs.
 
     Raises:
         DeclaredError: as `load`, or the file has changed since.
@@ -60,6 +78,8 @@ def read(job: dict[str, str] | None) -> None:
     if job is None:
         load(None)
         return
+    if mark is not None:
+        show_in(Mark.in_file(mark))
     load(job["file"], job["shown"])
     file = loaded()
     assert file is not None
@@ -97,19 +117,33 @@ def _run(data: bytes, path: str, shown: str) -> ModuleType:
     module = ModuleType(MODULE)
     module.__file__ = path
     sys.modules[MODULE] = module
+    confine(MODULE)
+    with running(f"{shown}, as it is imported"):
+        try:
+            exec(_compiled(data, path, shown), vars(module))
+        except DeclaredError:
+            raise
+        except BaseException as error:
+            if is_interrupt(path, error):
+                raise
+            line = line_in(path, error.__traceback__)
+            where = f"{shown}, line {line}" if line else shown
+            what = mistake(error)
+            decorated = isinstance(error, TypeError) and ("__setattr__" in what or "non-frozen" in what)
+            hint = "; a subclass of Declared is a dataclass already and takes no decorator" if decorated else ""
+            raise DeclaredError(f"{where}: {what}{hint}") from None
+        if (call := refused()) is not None:
+            raise DeclaredError(f"{shown}, as it is imported: {call}")
+    return module
+
+
+def _compiled(data: bytes, path: str, shown: str) -> CodeType:
     try:
-        exec(compile(data, path, "exec", dont_inherit=True), vars(module))
+        return compile(data, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise DeclaredError(f"{shown}, line {error.lineno or 1}: {error.msg}; it is not valid Python") from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        line = line_in(path, error.__traceback__)
-        where = f"{shown}, line {line}" if line else shown
-        decorated = isinstance(error, TypeError) and ("__setattr__" in str(error) or "non-frozen" in str(error))
-        hint = "; a subclass of Declared is a dataclass already and takes no decorator" if decorated else ""
-        raise DeclaredError(f"{where}: {said(error)}{hint}") from None
-    return module
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DeclaredError(f"{shown}: {error}; it is not valid Python") from None
 
 
 def _events_of(module: ModuleType, shown: str) -> dict[str, type[FromFile]]:

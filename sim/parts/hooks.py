@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
+import os
 import signal
 import sys
 import threading
@@ -15,13 +17,18 @@ from types import FrameType, TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 from ..core.event import Event, without_one
+from ..core.mark import Mark
 from ..core.schema import MAX_INTEGER, event_to_json, fits, schema_of
+from ..core.text import message
+from ..core.timeouts import Stuck
 from ..declared import Books, Cache, Declared, Model
 from ..targets.base import TargetError
+from .confined import Refused, refused
 
 __all__ = [
-    "MODULE", "DeclaredError", "EventsFile", "FromFile", "check_drawn", "declared", "fingerprint", "guarded", "joined",
-    "keep", "line_in", "loaded", "said", "watched",
+    "CALL", "MODULE", "PATIENCE", "WAITING_SECONDS", "DeclaredError", "EventsFile", "FromFile", "check_drawn",
+    "declared", "fingerprint", "guarded", "is_interrupt", "joined", "keep", "line_in", "loaded", "mistake", "running",
+    "said", "show_in", "watched",
 ]  # fmt: skip
 
 MODULE = "_staleloc_events"
@@ -29,6 +36,12 @@ MODULE = "_staleloc_events"
 
 PATIENCE = 10.0
 """Seconds of processor time that it may take to draw a tape, or to see whether one is legal."""
+
+WAITING_SECONDS = 60.0
+"""Seconds that one call of it may take, whatever it does."""
+
+CALL = ".call()"
+"""How the name of the function ends that calls the engine, which may then be at fault."""
 
 T = TypeVar("T")
 
@@ -60,6 +73,7 @@ class EventsFile:
 
 
 _loaded: EventsFile | None = None
+_mark: Mark | None = None
 
 
 def loaded() -> EventsFile | None:
@@ -85,17 +99,61 @@ def guarded(event: FromFile | type[FromFile], name: str, work: Callable[..., T],
     Raises:
         DeclaredError: it failed, and not in the engine's own code; what the engine raises comes out as it is.
     """
-    try:
-        return work(*arguments)
-    except DeclaredError:
-        raise
-    except (Exception, SystemExit) as error:
-        owner = event if isinstance(event, type) else type(event)
-        file = sys.modules[owner.__module__].__file__ or ""
-        if name == "call" and isinstance(error, Exception) and _in_engine(file, error.__traceback__):
+    owner = event if isinstance(event, type) else type(event)
+    with running(f"{_path()}, {owner.__name__}.{name}()"):
+        try:
+            result = work(*arguments)
+        except DeclaredError:
             raise
-        line = line_in(file, error.__traceback__)
-        raise _mistake(event, name, said(error), line) from None
+        except BaseException as error:
+            file = sys.modules[owner.__module__].__file__ or ""
+            engine = name == "call" and not isinstance(error, SystemExit) and _in_engine(file, error.__traceback__)
+            if engine or is_interrupt(file, error):
+                raise
+            raise _mistake(event, name, mistake(error), line_in(file, error.__traceback__)) from None
+        if (call := refused()) is not None:
+            raise _mistake(event, name, call)
+        return result
+
+
+def show_in(mark: Mark | None) -> None:
+    """From now on show in this mark what of the file runs."""
+    global _mark
+    _mark = mark
+
+
+@contextmanager
+def running(name: str) -> Iterator[None]:
+    """Show that this part of the file runs. A copy of the process that it makes ends with it."""
+    process = os.getpid()
+    before = "" if _mark is None else _mark.put(name)
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(2)
+        refused()
+        if _mark is not None:
+            _mark.put(before)
+
+
+def mistake(error: BaseException) -> str:
+    """What the file did, in one line."""
+    if isinstance(error, _Endless | Stuck):
+        return "it does not return"
+    return str(error) if isinstance(error, Refused) else said(error)
+
+
+def is_interrupt(file: str, error: BaseException) -> bool:
+    """Whether the user has pressed Ctrl-C; the file may raise the same exception."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or last.tb_frame.f_code.co_filename != file:
+        return True
+    return last.tb_frame.f_code.co_code[last.tb_lasti] != dis.opmap["RAISE_VARARGS"]
 
 
 def _path() -> str:
@@ -110,16 +168,17 @@ def _mistake(event: FromFile | type[FromFile], name: str, what: str, line: int |
 
 
 def _in_engine(file: str, traceback_: TracebackType | None) -> bool:
-    """Whether code that the file called, and that is neither ours nor torch's, was at work."""
+    """Whether code that the file called, and that is neither ours nor of a library, was at work."""
     frames = _frames_of(traceback_)
     last = max((number for number, (name, _, _) in enumerate(frames) if name == file), default=-1)
-    ours = (__name__, Cache.__module__)
-    return any(module not in ours and module.partition(".")[0] != "torch" for _, module, _ in frames[last + 1 :])
+    ours = (__name__, Cache.__module__, Refused.__module__, Stuck.__module__)
+    tools = sys.stdlib_module_names | {"torch"}
+    return any(module not in ours and module.partition(".")[0] not in tools for _, module, _ in frames[last + 1 :])
 
 
 def said(error: BaseException) -> str:
     """An exception in one line."""
-    text = " ".join(str(error).split())[:200]
+    text = " ".join(message(error).split())[:200]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -216,7 +275,7 @@ def watched() -> Iterator[None]:
     if loaded() is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    message = f"{_path()}: draw(), legal() or apply() does not return"
+    what = f"{_path()}: draw(), legal() or apply() does not return"
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise _Endless
@@ -226,7 +285,7 @@ def watched() -> Iterator[None]:
     try:
         yield
     except _Endless:
-        raise DeclaredError(message) from None
+        raise DeclaredError(what) from None
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, before)

@@ -11,7 +11,7 @@ from ...models.engine import EngineWorld
 from ..core.divergence import Divergence
 from ..core.event import Event
 from ..core.timeouts import PASSED_ON
-from .check import Check, crash
+from .check import Check, built, crash
 from .engine.scene import scene
 from .engine.step import EngineStep
 from .hooks import declared
@@ -32,7 +32,7 @@ class EngineSession:
     def __init__(self, target: Any, config: Config, parts: Sequence[Part]) -> None:
         self._target = target
         self._parts = parts
-        target.build(config)
+        built(target, config)
         self.world: EngineWorld = _own(parts, "world", _plain_world)(config, target)
         self.checks = tuple(sorted({check for part in parts for check in part.checks}, key=lambda it: it.order))
         self.events: dict[str, Any] = {event.kind: event for part in parts for event in part.events}

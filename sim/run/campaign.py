@@ -24,7 +24,15 @@ from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
-from .process import WorkerDied, WorkerHung, WorkerProcess, divergence_from_json, divergence_to_json, kill_workers
+from .process import (
+    WorkerDied,
+    WorkerHung,
+    WorkerProcess,
+    WorkerSilent,
+    divergence_from_json,
+    divergence_to_json,
+    kill_workers,
+)  # fmt: skip
 
 __all__ = ["CHUNK", "Budget", "Campaign", "Found", "Results"]
 
@@ -91,6 +99,19 @@ MAX_WORDINGS = 8
 only, and one bug may have several wordings."""
 
 
+class _Doubts:
+    """What happened once to workers, and is no result until it happens again in a fresh one."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, int]] = set()
+
+    def first(self, kind: str, tape: int) -> bool:
+        """Whether this has not happened on this tape before."""
+        new = (kind, tape) not in self._seen
+        self._seen.add((kind, tape))
+        return new
+
+
 class Campaign:
     """Plays tapes ``0, 1, 2, ...`` of a seed on `workers` processes.
 
@@ -142,6 +163,7 @@ class Campaign:
         self._kinds: dict[tuple[str, ...], list[Found]] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
         self._passed_over = 0
+        self._hangs: set[tuple[str, ...]] = set()
 
     def run(self) -> Results:
         """Play until the budget is spent. Ctrl-C ends the campaign early and returns the results so far.
@@ -223,38 +245,63 @@ class Campaign:
             return list(range(first, stop)) or None
 
     def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
-        """Play a chunk and return the worker, which is a new one if the old one died."""
-        died = -1
+        """Play a chunk and return the worker, which is a new one if the old one was lost or in doubt."""
+        doubts = _Doubts()
         while tapes and not self._over:
             done = 0
             try:
                 for answer in worker.run(self._scope, self._seed, tapes):
+                    if self._unsure(answer) and doubts.first("hang", tapes[done]):
+                        break
                     self._note(answer)
                     done += 1
-                return worker
+                else:
+                    return worker
             except WorkerHung as error:
-                self._note(self._failed(tapes[done], "hang", str(error)))
-                done += 1
+                done += self._missed(tapes[done], "hang", error, doubts)
+            except WorkerSilent as error:
+                if not doubts.first("silence", tapes[done]):
+                    raise TargetError(
+                        f"{error}, twice at tape {tapes[done]}: was it stopped, or does it wait?"
+                    ) from None
+                self._again(tapes[done], error)
             except WorkerDied as error:
                 if self._cancelled.is_set():
                     return worker
-                if died == tapes[done]:
-                    self._give_up_or_note(error, died)
-                    done += 1
-                else:
-                    died = tapes[done]
-                    with self._lock:
-                        self._results.notes.append(f"{error} at tape {died}; a new worker played it again")
+                done += self._missed(tapes[done], "crash", error, doubts)
             worker.close()
             worker = self._start_worker(self._target, self._mutant)
             tapes = tapes[done:]
         return worker
 
-    def _give_up_or_note(self, error: WorkerDied, tape: int) -> None:
-        """A process that dies twice on one tape shows a bug of the target, unless it was killed from outside."""
-        if error.code == -9:
+    def _unsure(self, answer: dict[str, Any]) -> bool:
+        """Whether an answer is a hang, and the first of its kind: a fresh process has to agree."""
+        found = answer["divergence"]
+        if found is None or found["kind"] != "hang":
+            return False
+        with self._lock:
+            kind = tuple(answer["place"])
+            known = kind in self._hangs
+            self._hangs.add(kind)
+        return not known
+
+    def _missed(self, tape: int, kind: str, error: WorkerHung | WorkerDied, doubts: _Doubts) -> int:
+        """How many tapes are done: 1 if a process was lost on this one in the same way before.
+
+        A process that dies twice on one tape shows a bug of the target, unless it was killed from outside.
+        """
+        killed = isinstance(error, WorkerDied) and error.code == -9
+        if doubts.first("kill" if killed else kind, tape):
+            self._again(tape, error)
+            return 0
+        if killed:
             raise TargetError(f"{error} twice at tape {tape}: out of memory? Try fewer --workers")
-        self._note(self._failed(tape, "crash", str(error)))
+        self._note(self._failed(tape, kind, str(error)))
+        return 1
+
+    def _again(self, tape: int, error: Exception) -> None:
+        with self._lock:
+            self._results.notes.append(f"{error} at tape {tape}; a new worker played it again")
 
     @staticmethod
     def _failed(tape: int, kind: str, what: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..parts.legality import fitted, profile_of
 from ..tapes.codec import TapeError, dumps, load, loads
 from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError
-from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, divergence_from_json
+from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, WorkerSilent, divergence_from_json
 
 __all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
 
@@ -33,6 +33,10 @@ class WorkerLost(TargetError):
 
 class Player:
     """Plays tapes on one target, with a new worker when the target ends the old one. Use as a context manager.
+
+    Args:
+        answer_seconds: processor time for a tape.
+        sure: a hang counts only if the tape hangs again in a fresh process.
 
     Attributes:
         profiles: how the target can be driven.
@@ -49,9 +53,11 @@ class Player:
         mutant: str | None = None,
         answer_seconds: float = ANSWER_SECONDS,
         *,
+        sure: bool = True,
         worker: Callable[[str, str | None, float], WorkerProcess] | None = None,
     ) -> None:
         self._open = partial(worker or WorkerProcess, target, mutant, answer_seconds)
+        self._sure = sure
         self._worker = self._open()
         self.profiles: list[Profile] = self._worker.profiles
         self.stand_ins = self._worker.stand_ins
@@ -66,14 +72,34 @@ class Player:
         Raises:
             Unplayable: the tape is outside the target's contract or capability.
             TargetError: the harness cannot drive this target.
-            WorkerLost: the process was killed from outside.
+            WorkerLost: the process was killed from outside, or it did not answer twice.
         """
+        try:
+            found = self._play(tape)
+        except WorkerSilent:
+            return self._last_play(tape)
+        if found is None or found.kind != "hang" or not self._sure:
+            return found
+        if found.event >= 0:
+            self._renew()
+        return self._last_play(tape)
+
+    def _last_play(self, tape: Tape) -> Divergence | None:
+        try:
+            return self._play(tape)
+        except WorkerSilent as error:
+            raise WorkerLost(f"{error}, twice: was it stopped, or does it wait?") from None
+
+    def _play(self, tape: Tape) -> Divergence | None:
         self.events, self.skipped, self.seen, self._effect, self.cpu = 0, 0, {}, None, None
         try:
             rows = len(tape.events) * tape.config.full_size
             answer: dict[str, Any] = self._worker.play(dumps(tape), rows)
         except WorkerHung as error:
             return self._lost("hang", str(error))
+        except WorkerSilent:
+            self._renew()
+            raise
         except WorkerDied as error:
             if error.code == -9:
                 self._renew()

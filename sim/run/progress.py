@@ -8,6 +8,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ..core.text import printable
 from ..parts.situations import possible
 from .campaign import Results
 
@@ -67,7 +68,7 @@ class PlainProgress(Progress):
         now = time.monotonic()
         if now - self._last >= INTERVAL:
             self._last = now
-            print(f"staleloc: {text}", file=sys.stderr, flush=True)
+            print(f"staleloc: {printable(text)}", file=sys.stderr, flush=True)
 
 
 class TerminalProgress(Progress):
@@ -89,7 +90,9 @@ class TerminalProgress(Progress):
         self._status.stop()
 
     def _show(self, text: str) -> None:
-        self._status.update(text)
+        from rich.markup import escape
+
+        self._status.update(escape(printable(text)))
 
 
 def progress() -> Progress:

@@ -14,17 +14,19 @@ Requests, one a line:
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape, Verdict
+from ..core.text import message
+from ..parts.check import Unbuilt
 from ..parts.drive import play_tape
 from ..parts.events_file import read
 from ..parts.generate import generate_tape
@@ -33,7 +35,7 @@ from ..parts.legality import find_violation, profile_of
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from .process import divergence_to_json, profile_to_json, worker_streams
+from .process import Channel, divergence_to_json, profile_to_json
 
 __all__ = ["Session", "main", "place", "serve"]
 
@@ -42,7 +44,7 @@ class Session:
     """An opened target and its answers."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        read(request["events"])
+        read(request["events"], request["mark"])
         spec = parse(request["target"])
         self.target: Target = open_target(spec, request["mutant"])
         self.profiles: list[Profile] = select_profiles(self.target.profiles, spec, request["mutant"])
@@ -63,7 +65,7 @@ class Session:
                 tape = generate_tape(seeded(request["seed"], index), profiles)
             profile = profile_of(tape.config, profiles)
             assert profile is not None
-            verdict = play_tape(tape, self.target, profile)
+            verdict = self._verdict(tape, profile)
             drawn = {"drawn": fingerprint(tape)} if declared() else {}
             yield {"tape": index, "place": place(tape, verdict.divergence), **drawn, **_verdict(verdict)}
 
@@ -75,16 +77,22 @@ class Session:
         if profile is None:
             yield {"illegal": reason}
         else:
-            verdict = play_tape(tape, self.target, profile)
+            verdict = self._verdict(tape, profile)
             effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
             yield {**_verdict(verdict), "effect": effect, "cpu": time.process_time() - started}
+
+    def _verdict(self, tape: Tape, profile: Profile) -> Verdict:
+        try:
+            return play_tape(tape, self.target, profile)
+        except Unbuilt as error:
+            return Verdict(error.divergence, 0, Counter())
 
 
 def place(tape: Tape, divergence: Divergence | None) -> list[str]:
     """Return what tells this divergence apart from others of its class before anything is shrunk."""
     if divergence is None:
         return []
-    events = [event for event in (divergence.event, divergence.stale_at) if event is not None]
+    events = [event for event in (divergence.event, divergence.stale_at) if event is not None and event >= 0]
     return [tape.config.pool, tape.config.policy, *divergence.during, *(tape.events[event].kind for event in events)]
 
 
@@ -98,38 +106,35 @@ def _answers(session: Session | None, request: dict[str, Any]) -> Iterator[dict[
     yield from session.run(request) if request["op"] == "run" else session.play(request)
 
 
-def serve(requests: TextIO, answers: TextIO, opened: Callable[[dict[str, Any]], Session] = Session) -> None:
+def serve(channel: Channel, opened: Callable[[dict[str, Any]], Session] = Session) -> None:
     """Answer requests until there are no more; `opened` opens the target that a request names."""
     session: Session | None = None
-    for line in requests:
-        request = json.loads(line)
+    for request in channel.requests():
         try:
             if request["op"] == "open":
                 session = opened(request)
-                answers.write(json.dumps(session.opened()) + "\n")
+                channel.answer(session.opened())
             else:
                 for answer in _answers(session, request):
-                    answers.write(json.dumps(answer) + "\n")
-                    answers.flush()
+                    channel.answer(answer)
         except (TargetError, TapeError) as error:
-            answers.write(json.dumps({"error": str(error)}) + "\n")
+            channel.answer({"error": str(error)})
         except Exception as error:
-            answers.write(json.dumps({"error": _our_fault(error)}) + "\n")
-        answers.flush()
+            channel.answer({"error": _our_fault(error)})
 
 
 def _our_fault(error: Exception) -> str:
     """Return the message for an exception that no engine raised: it must not pass for a divergence."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
-    text = " ".join(str(error).split())[:200]
+    text = " ".join(message(error).split())[:200]
     what = f"{type(error).__name__}: {text} ({where})" if text else f"{type(error).__name__} ({where})"
     return f"internal error of staleloc: {what}; the target was not tested. Please report it"
 
 
 def main() -> None:
     """Serve requests on standard input until it closes or the parent ends."""
-    serve(*worker_streams(int(sys.argv[1])))
+    serve(Channel(sys.argv[1:]))
 
 
 if __name__ == "__main__":

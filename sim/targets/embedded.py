@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...models.config import Config
+from ..core.text import message
 from .base import Target, TargetError
-from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
+from .family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec, user_path
 from .mutants.transform import Mutant, Transform, builtin_root, load_builtin, load_changed
 
 __all__ = ["Embedded"]
@@ -126,7 +127,7 @@ def _policy(name: str) -> str:
 
 
 def _copy(text: str, folder: str) -> Path:
-    root = Path(folder).expanduser().absolute()
+    root = user_path(folder)
     if not _is_copy(root):
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
@@ -142,7 +143,7 @@ def _load_copy(spec: TargetSpec, root: Path) -> Target:
     try:
         target: Target = load_changed(_COPY, _as_it_is, root=root).BuiltinEngine()
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
+        said = " ".join(f"{type(error).__name__}: {message(error)}".split())
         raise TargetError(f"{spec.text} could not be loaded: {said}") from None
     target.name = spec.text
     return target

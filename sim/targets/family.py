@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,30 @@ from ...models.config import Config
 from .base import Target, TargetError
 from .mutants.transform import Mutant, Transform
 
-__all__ = ["Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec"]
+__all__ = [
+    "USER_FOLDER", "USER_HOME", "Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec", "user_path",
+]  # fmt: skip
+
+USER_FOLDER, USER_HOME = "STALELOC_FOLDER", "STALELOC_HOME"
+"""Variables of a worker, which has another folder and another home than the command: those of the command."""
 
 Rewrite = Callable[[str, str], str]
 """``(module, source) -> source``: changes a target's sources as they are loaded."""
+
+
+def user_path(text: str) -> Path:
+    """The path that a user has given, made absolute, in a worker too.
+
+    Raises:
+        TargetError: it begins with ``~`` and the name of nobody.
+    """
+    home = os.environ.get(USER_HOME)
+    first, _, rest = text.partition("/")
+    try:
+        path = Path(home, rest) if home and first == "~" else Path(text).expanduser()
+    except RuntimeError as error:
+        raise TargetError(f"{text}: {error}".rstrip(".")) from None
+    return Path(os.environ.get(USER_FOLDER) or os.getcwd(), path)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from staleloc.sim.targets.base import Scope
 _PROLOGUE = """
 import sys
 if "staleloc.sim.run.worker" in sys.orig_argv:
-    import os, signal, subprocess, time
+    import itertools, os, signal, subprocess, time
     from pathlib import Path
     from staleloc.models.config import Config
     from staleloc.sim.targets.base import TargetError

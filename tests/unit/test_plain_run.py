@@ -10,6 +10,8 @@ TESTS = Path(__file__).parents[1]
 LISTED = re.compile(r"^\| `(\S+\.py)` \|", re.MULTILINE)
 
 OTHER_SKIPS = {
+    "hostile/test_workers_isolation.py": "Linux, and its namespaces",
+    "hostile/test_workers_protocol.py": "Linux",
     "quality/test_cuda_conformance.py": "a machine with a GPU",
     "release/test_releases.py": "triton",
     "release/test_spec_releases.py": "triton",

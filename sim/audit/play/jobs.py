@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from ...parts.events_file import handed_on, read
 from ...parts.hooks import DeclaredError, loaded
-from ...run.process import ChildProcess, WorkerDied, WorkerHung, worker_streams
+from ...run.process import Channel, ChildProcess, WorkerDied, WorkerSilent
 from ...targets.base import TargetError
 
 __all__ = ["GRACE_SECONDS", "run_jobs", "serve_job"]
@@ -33,17 +31,14 @@ def run_jobs(module: str, jobs: Sequence[dict[str, Any]], limit: float) -> list[
     with ExitStack() as stack:
         workers = []
         for job in jobs:
-            requests = stack.enter_context(tempfile.TemporaryFile())  # not a pipe: a job can be larger than a buffer
-            requests.write(json.dumps({**job, "events": handed_on()}).encode() + b"\n")
-            requests.seek(0)
-            workers.append(stack.enter_context(ChildProcess(module, requests)))
+            workers.append(stack.enter_context(ChildProcess(module, {**job, "events": handed_on()})))
         return [_answer(worker, limit) for worker in workers]
 
 
 def _answer(worker: ChildProcess, limit: float) -> Any:
     try:
-        return worker.receive(limit)
-    except WorkerHung:
+        return worker.receive(limit)["done"]
+    except WorkerSilent:
         raise TargetError(f"the instrumented target gave no result within {limit:.0f} s") from None
     except WorkerDied as error:
         if error.code:
@@ -57,17 +52,15 @@ def _answer(worker: ChildProcess, limit: float) -> Any:
 def serve_job(work: Callable[[dict[str, Any]], Any]) -> None:
     """Do the job that standard input has, with the declared events that belong to it, and write the answer.
 
-    The argument of this process is the process id of its parent.
+    The arguments of this process are those of a `Channel`.
     """
-    requests, answers = worker_streams(int(sys.argv[1]))
-    job = json.loads(requests.readline())
-    answer: Any
+    channel = Channel(sys.argv[1:])
+    job = next(channel.requests())
     try:
-        read(job["events"])
-        answer = work(job)
+        read(job["events"], job["mark"])
+        answer = {"done": work(job)}
     except DeclaredError as error:
         answer = {"error": str(error)}
     except SyntaxError as error:
         answer = {"error": f"{error.filename}, line {error.lineno or 1}: {error.msg}; the target cannot be loaded"}
-    answers.write(json.dumps(answer) + "\n")
-    answers.close()
+    channel.answer(answer)

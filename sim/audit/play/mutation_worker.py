@@ -17,11 +17,12 @@ from functools import partial
 from typing import Any
 
 from ...core.divergence import Divergence
+from ...core.lifetime import end_with_parent
 from ...core.tape import Tape
 from ...parts.drive import play_tape
 from ...parts.hooks import DeclaredError, said
 from ...parts.legality import profile_of
-from ...run.process import divergence_to_json, end_with_parent
+from ...run.process import divergence_to_json
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse
@@ -82,7 +83,7 @@ class _Trial:
             except Exception as error:
                 # The error came outside any event: the target cannot even be built.
                 spent = {"tapes": tapes, "seconds": self._seconds()}
-                return {"outcome": _lost(self._change), "why": said(error), **spent}
+                return {"outcome": _lost(self._change), "why": said(error.__cause__ or error), **spent}
             divergence = verdict.divergence
             if divergence is None or (is_new and not self._is_silent(tape, number)):
                 continue

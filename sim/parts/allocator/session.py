@@ -11,7 +11,7 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...core.timeouts import PASSED_ON
 from ...targets.base import Profile, Target
-from ..check import Check, crash
+from ..check import Check, built, crash
 from .checks import CHECKS, check_contents
 from .event import AllocatorEvent, Step
 from .forwards import EndForward
@@ -26,7 +26,7 @@ class AllocatorSession:
     def __init__(self, target: Target, tape: Tape, profile: Profile) -> None:
         events: Sequence[Any] = tape.events
         self.world = World(tape.config, profile.restores_mapping)
-        target.build(tape.config)
+        built(target, tape.config)
         self._target = target
         asked = any(event.reads_books for event in events)
         self._ledger = Ledger(tape.config, profile.per_forward) if asked else None

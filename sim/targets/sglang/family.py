@@ -73,6 +73,7 @@ class Sglang(Family):
     def rows(self, policies: Callable[[str], Sequence[str]]) -> list[tuple[str, str]]:
         return [
             *((release.name, "in the cache") for release in fetch.installed()),
+            *((folder.name, f"damaged; delete {folder}") for folder in fetch.damaged()),
             ("sglang==VERSION", "any other release with a KV cache of full and SWA pools; fetched from PyPI"),
             ("sglang@FOLDER", "a checkout"),
             ("sglang@FILE.whl", "a wheel"),

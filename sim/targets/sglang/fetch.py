@@ -10,11 +10,9 @@ import hashlib
 import json
 import os
 import re
-import shutil
+import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,18 +21,23 @@ import platformdirs
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from ...core.workspace import Workspace
 from ..base import TargetError
+from ..family import user_path
 from .sources import CORE_FOLDER, Release, tree_digest, unpack
 
-__all__ = ["Release", "add", "cache_folder", "installed", "resolve"]
+__all__ = ["Release", "add", "cache_folder", "damaged", "installed", "resolve"]
 
 OLDEST = Version("0.5.11")
 """0.5.10 and its post release load, but their ``alloc_extend`` refuses requests that fit: it counts tokens, not
 pages."""
 
+_PIP = f"{__package__}.pip"
 _RECORD = "release.json"
 _KEPT = "sources and the tree core in Rust"
-_STALE_SECONDS = 24 * 3600
+_BYTECODE = ".bytecode"
+"""Folder of the cache for what Python compiles of checkouts, in which nothing is written."""
+
 _ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
                 "--platform", "manylinux_2_34_x86_64")  # fmt: skip
 
@@ -56,11 +59,11 @@ def resolve(spec: str) -> Release:
     if spec.startswith("sglang=="):
         return _by_version(spec)
     if spec.startswith("sglang@"):
-        path = Path(spec.removeprefix("sglang@")).expanduser()
+        path = user_path(spec.removeprefix("sglang@"))
         if path.suffix == ".whl":
             return _by_wheel(spec, path)
         root = _checkout_root(path)
-        return Release(spec, _version_of(root), root)
+        return Release(spec, _version_of(root), root, cache_folder() / _BYTECODE)
     raise TargetError(f"{spec!r} names no SGLang; use sglang==VERSION, sglang@FOLDER or sglang@FILE.whl")
 
 
@@ -78,12 +81,33 @@ def add(spec: str) -> Release:
 
 def installed() -> list[Release]:
     """The releases in the cache, by version."""
-    releases = []
-    for record in cache_folder().glob(f"*/{_RECORD}"):
-        if not record.parent.name.startswith("."):
-            facts = json.loads(record.read_text(encoding="utf-8"))
-            releases.append(Release(facts["name"], facts["version"], record.parent))
+    releases = [
+        Release(facts["name"], facts["version"], entry) for entry in _entries() if (facts := _facts(entry)) is not None
+    ]
     return sorted(releases, key=lambda release: (Version(release.version or "0"), release.name))
+
+
+def damaged() -> list[Path]:
+    """Entries of the cache that cannot be read, by name."""
+    return [entry for entry in _entries() if _facts(entry) is None]
+
+
+def _entries() -> list[Path]:
+    try:
+        return sorted(it for it in cache_folder().iterdir() if not it.name.startswith("."))
+    except OSError:
+        return []
+
+
+def _facts(entry: Path) -> dict[str, str] | None:
+    """What is recorded of a cache entry; None if that cannot be read."""
+    try:
+        facts = json.loads((entry / _RECORD).read_text(encoding="utf-8"))
+        Version(facts["version"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    texts = all(isinstance(facts.get(name), str) for name in ("name", "sources_sha256"))
+    return facts if texts else None
 
 
 def _by_version(spec: str) -> Release:
@@ -122,41 +146,61 @@ def _by_wheel(spec: str, wheel: Path) -> Release:
 
 @contextmanager
 def _workspace() -> Iterator[Path]:
-    """A folder in the cache that is never taken for an entry; leftovers of killed runs are removed after a day."""
+    """A folder in the cache that is never taken for an entry, locked while its run lives: those of killed runs are
+    removed."""
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".tmp-", dir=cache))
+        work = Workspace(".tmp-", cache)
     except OSError as error:
         raise TargetError(f"the cache {cache} cannot be written ({error}); set STALELOC_CACHE to a folder") from None
-    for leftover in cache.glob(".tmp-*"):
-        if leftover != work and time.time() - leftover.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(leftover, ignore_errors=True)
     try:
-        yield work
+        yield work.path
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        work.remove()
 
 
 def _download(version: str, work: Path) -> Path:
     """The wheel for this machine, or else the one for Linux on x86-64: only its Python sources are used."""
     error = ""
     for choice in ((), _ANY_MACHINE):
-        command = [sys.executable, "-m", "pip", "download", f"sglang=={version}", "--no-deps", "--only-binary=:all:",
+        command = [sys.executable, "-X", "utf8", "-P", "-m", _PIP, str(os.getpid()),
+                   "download", f"sglang=={version}", "--no-deps", "--only-binary=:all:",
                    "--dest", str(work), "--no-input", "--quiet", "--disable-pip-version-check", "--retries", "1",
                    *choice]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        code, log = _run(command, work)
         wheels = list(work.glob("*.whl"))
-        if done.returncode == 0 and wheels:
+        if code == 0 and wheels:
             return wheels[0]
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        error = lines[-1] if lines else f"pip ended with {done.returncode}"
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        error = lines[-1] if lines else f"pip ended with {code}"
         if "No module named pip" in error:
             break
     raise TargetError(
         f"sglang=={version} is not in the cache, or only in part, and could not be downloaded ({error}); "
         "check the version and the network, or download the wheel yourself and use sglang@FILE.whl"
     )
+
+
+def _run(command: list[str], work: Path) -> tuple[int, str]:
+    """Exit code and messages of a process that leaves nothing outside `work`, and ends with this one."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, "TMPDIR": str(work)},
+        start_new_session=True,
+    )
+    try:
+        _, log = process.communicate()
+        return process.returncode, log
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _enter(wheel: Path, entry: Path, name: str, version: str, work: Path) -> None:
@@ -166,7 +210,7 @@ def _enter(wheel: Path, entry: Path, name: str, version: str, work: Path) -> Non
     facts = {"name": name, "version": version, "wheel": wheel.name, "sha256": _sha256(wheel),
              "sources_sha256": tree_digest(staged), "kept": _KEPT}  # fmt: skip
     (staged / _RECORD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    if entry.is_dir() and not _whole(entry):
+    if entry.exists() and not _whole(entry):
         with suppress(OSError):  # another run is replacing it too
             entry.rename(work / "old")
     try:
@@ -195,9 +239,9 @@ def _whole(entry: Path) -> bool:
 
 def _verify(entry: Path, name: str) -> None:
     try:
-        facts = json.loads((entry / _RECORD).read_text(encoding="utf-8"))
-        intact = facts["sources_sha256"] == tree_digest(entry)
-    except (OSError, ValueError, KeyError):
+        facts = _facts(entry)
+        intact = facts is not None and facts["sources_sha256"] == tree_digest(entry)
+    except OSError:
         intact = False
     if not intact:
         raise TargetError(f"the sources of {name} in {entry} have changed since they were unpacked; delete that folder")

@@ -81,18 +81,28 @@ _STUBBED = frozenset({"sgl_kernel.kvcacheio"})
 class _Loader(SourceFileLoader):
     """Executes one module of the release, rewritten by the transform if it wants to."""
 
-    def __init__(self, name: str, path: str, transform: Transform | None) -> None:
+    def __init__(self, name: str, path: str, transform: Transform | None, bytecode: Path | None) -> None:
         super().__init__(name, path)
         self.transform = transform
+        self.bytecode = bytecode
 
     def get_code(self, fullname: str) -> CodeType | None:
         if self.transform is None:
-            return super().get_code(fullname)
+            return self._as_it_is(fullname)
         source = self.get_source(fullname) or ""
         rewritten = self.transform(fullname, source)
         if rewritten == source:
-            return super().get_code(fullname)
+            return self._as_it_is(fullname)
         return compile(rewritten, self.path, "exec", dont_inherit=True)
+
+    def _as_it_is(self, fullname: str) -> CodeType | None:
+        before = sys.pycache_prefix
+        if self.bytecode is not None:
+            sys.pycache_prefix = str(self.bytecode)
+        try:
+            return super().get_code(fullname)
+        finally:
+            sys.pycache_prefix = before
 
     def exec_module(self, module: ModuleType) -> None:
         with importing():
@@ -115,10 +125,17 @@ class _StubLoader(importlib.abc.Loader):
 class _Finder(importlib.abc.MetaPathFinder):
     """Answers for every ``sglang.*`` module."""
 
-    def __init__(self, fakes: Mapping[str, Mapping[str, object]], allowed: Iterable[str], transform: Transform | None):
+    def __init__(
+        self,
+        fakes: Mapping[str, Mapping[str, object]],
+        allowed: Iterable[str],
+        transform: Transform | None,
+        bytecode: Path | None,
+    ) -> None:
         self.fakes = fakes
         self.allowed = tuple(allowed)
         self.transform = transform
+        self.bytecode = bytecode
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -131,7 +148,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         real = any(fullname == name or fullname.startswith(f"{name}.") for name in self.allowed)
         if real and fullname not in self.fakes and spec.origin is not None:
             if isinstance(spec.loader, SourceFileLoader):
-                spec.loader = _Loader(fullname, spec.loader.path, self.transform)
+                spec.loader = _Loader(fullname, spec.loader.path, self.transform, self.bytecode)
             return spec
         stub = ModuleSpec(fullname, _StubLoader(self.fakes.get(fullname, {})), origin=spec.origin)
         stub.submodule_search_locations = spec.submodule_search_locations
@@ -179,6 +196,7 @@ def seal(
     *,
     transform: Transform | None = None,
     third_party: Iterable[str] = (),
+    bytecode: Path | None = None,
 ) -> None:
     """Open the sealed import of one release: afterwards ``import sglang.srt.mem_cache...`` works.
 
@@ -188,6 +206,7 @@ def seal(
         fakes: module name -> names that are given for real in a module that is otherwise a stub.
         transform: rewrites sources before they are compiled.
         third_party: packages the release gets for real besides `THIRD_PARTY`.
+        bytecode: see `Release.bytecode`.
 
     Raises:
         TargetError: this process has imported ``sglang`` before; the name is global, so one release a process.
@@ -200,5 +219,5 @@ def seal(
     package.__path__ = [str(root / "sglang")]
     package.__spec__ = ModuleSpec("sglang", None, is_package=True)
     sys.modules["sglang"] = package
-    sys.meta_path.insert(0, _Finder(fakes, ALLOWED, transform))
+    sys.meta_path.insert(0, _Finder(fakes, ALLOWED, transform, bytecode))
     builtins.__import__ = _guard(builtins.__import__, THIRD_PARTY | frozenset(third_party))

@@ -38,11 +38,13 @@ class Release:
         name: as the user named it.
         version: its version, or None where the sources do not say.
         root: the folder that contains the ``sglang`` package.
+        bytecode: the folder for what Python compiles of them; None for beside them.
     """
 
     name: str
     version: str | None
     root: Path
+    bytecode: Path | None = None
 
 
 def unpack(wheel: Path, folder: Path) -> None:

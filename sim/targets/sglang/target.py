@@ -185,7 +185,7 @@ def load(release: Release, transform: Transform | None = None) -> SglangTarget:
             not_ours.append(error)
             raise
 
-    seal(release.name, release.root, fake_names(), transform=rewrite if transform else None)
+    seal(release.name, release.root, fake_names(), transform=rewrite if transform else None, bytecode=release.bytecode)
     try:
         return _load(release, mutated=transform is not None)
     except TargetError:

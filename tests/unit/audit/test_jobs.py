@@ -15,9 +15,10 @@ serve_job(lambda job: compile("def broken(:", "srt/mem_cache/mine.py", "exec"))
 
 def test_source_that_is_no_python_is_told_with_file_and_line() -> None:
     """A slip of the pen in a checkout is one line for the user, not a lost process."""
-    job = json.dumps({"events": None})
-    command = [sys.executable, "-c", SCRIPT, str(os.getpid())]
+    job = json.dumps({"events": None, "nonce": "7", "mark": None})
+    command = [sys.executable, "-c", SCRIPT, str(os.getpid()), "usual"]
     done = subprocess.run(command, input=job, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == {
+    assert done.stdout.startswith("7 0 ")
+    assert json.loads(done.stdout.removeprefix("7 0 ")) == {
         "error": "srt/mem_cache/mine.py, line 1: invalid syntax; the target cannot be loaded"
     }

@@ -188,7 +188,7 @@ def test_a_planted_bug_is_found_where_no_tape_diverges(
     hostile: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the one hunt of the quiet places, and the command ends with 1: nobody knows it."""
-    monkeypatch.setattr(measure, "Player", lambda target: Player("builtin"))
+    monkeypatch.setattr(measure, "Player", lambda target, sure=True: Player("builtin", sure=sure))
     monkeypatch.setattr(measure, "release_of", lambda spec: None)
     monkeypatch.setattr(command, "scenarios", lambda: (ALL["pr24036-cpu-copy-without-mask"],))
     words = ["--targets", "0.5.13", "--tapes", "40", "--blind", "quiet"]

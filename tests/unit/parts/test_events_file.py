@@ -446,7 +446,7 @@ def test_a_function_that_does_not_come_back_is_noticed(declare: Load, monkeypatc
     """While a tape is drawn; one that catches everything, too."""
     monkeypatch.setattr(guarding, "PATIENCE", 0.05)
     declare(with_(ENDLESS))
-    with pytest.raises(DeclaredError, match=r"mine\.py: draw.* does not return"), watched():
+    with pytest.raises(DeclaredError, match=r"mine\.py, .*Compact\.legal\(\): it does not return"), watched():
         own().violation(Ledger(CONFIG))
 
 

@@ -186,11 +186,11 @@ def test_runs_that_unpack_at_the_same_time_all_succeed(cache: Path, wheel: Calla
 
 
 def test_a_download_that_fails_says_what_to_do(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pip(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
-        assert command[1:4] == ["-m", "pip", "download"]
-        return subprocess.CompletedProcess(command, 1, "", "WARNING: slow\nERROR: No matching distribution found\n")
+    def pip(command: list[str], work: Path) -> tuple[int, str]:
+        assert "download" in command
+        return 1, "WARNING: slow\nERROR: No matching distribution found\n"
 
-    monkeypatch.setattr(subprocess, "run", pip)
+    monkeypatch.setattr(fetch, "_run", pip)
     with pytest.raises(TargetError) as caught:
         resolve("sglang==9.9")
     assert str(caught.value) == (
@@ -206,14 +206,14 @@ def test_a_wheel_for_any_machine_is_the_second_choice(
 ) -> None:
     path, commands = wheel(), []
 
-    def pip(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
+    def pip(command: list[str], work: Path) -> tuple[int, str]:
         commands.append(command)
         if "--platform" not in command:
-            return subprocess.CompletedProcess(command, 1, "", "ERROR: no wheel for this machine")
-        (Path(command[command.index("--dest") + 1]) / NAME).write_bytes(path.read_bytes())
-        return subprocess.CompletedProcess(command, 0, "", "")
+            return 1, "ERROR: no wheel for this machine"
+        (work / NAME).write_bytes(path.read_bytes())
+        return 0, ""
 
-    monkeypatch.setattr(subprocess, "run", pip)
+    monkeypatch.setattr(fetch, "_run", pip)
     release = resolve("sglang==0.5.99")
     assert release == Release("sglang==0.5.99", "0.5.99", cache / "sglang-0.5.99")
     assert resolve("sglang==0.5.99") == release
@@ -243,7 +243,7 @@ def test_a_checkout_is_found_from_each_of_its_folders(
     (package / "srt" / "mem_cache").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path))
     spec = f"sglang@~/repository/{given}"
-    assert resolve(spec) == Release(spec, None, package.parent)
+    assert resolve(spec) == Release(spec, None, package.parent, cache / ".bytecode")
     (package / "_version.py").write_text("version: str\n__version__ = version = '0.6.0.dev3'\n")
     assert resolve(spec).version == "0.6.0.dev3"
     with pytest.raises(TargetError, match="is a checkout and used in place"):
