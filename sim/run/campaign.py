@@ -269,7 +269,7 @@ class Campaign:
                 if self._cancelled.is_set():
                     return worker
                 done += self._missed(tapes[done], "crash", error, doubts)
-            worker.close()
+            worker.end()
             worker = self._start_worker(self._target, self._mutant)
             tapes = tapes[done:]
         return worker
