@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from .text import FILE, FOLDER, MAX_SEED, check_seconds, events_option, isolation_options, say, time_limit, warn
+from .paths import FILE, FOLDER, TARGET, Command
+from .text import MAX_SEED, check_seconds, events_option, finish, isolation_options, say, time_limit, warn
 
 __all__ = ["audit"]
 
@@ -17,8 +18,10 @@ EACH_SECONDS = 10.0
 """On the embedded target what is noticed at all is noticed within two."""
 
 
-@click.command()
-@click.option("--target", default="builtin", show_default=True, help="What to audit; see: staleloc targets list.")
+@click.command(cls=Command)
+@click.option(
+    "--target", type=TARGET, default="builtin", show_default=True, help="What to audit; see: staleloc targets list."
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
 @click.option(
     "--rounds",
@@ -87,16 +90,20 @@ def audit(
     """
     from ..audit.play.coverage import AuditBudget
     from ..audit.report.command import AuditOutputs, run
+    from ..findings.files import Writer
+    from ..findings.saves import Saves
 
     seconds = time_limit(rounds, "--rounds", seconds, DEFAULT_SECONDS)
     check_seconds(each, "--each")
     prefix = f"{prefix.rstrip('/')}/" if prefix else ""
-    outputs = AuditOutputs(json_file, sarif_file, html_file, folder, prefix)
+    writer = Writer()
     show = warn if sys.stderr.isatty() else lambda text: None
-    result = run(target, AuditBudget(seed, rounds, seconds, workers, each), outputs, show, guards)
+    budget = AuditBudget(seed, rounds, seconds, workers, each)
+    result = run(target, budget, Saves(folder, writer), show, guards, prefix)
     say(result.text)
     for finding in result.findings:
         say(f"\n{finding}")
     if github:
         say("\n".join(result.annotations))
-    return result.code(strict)
+    AuditOutputs(json_file, sarif_file, html_file, prefix).write(result.audit, writer)
+    return finish(result.code(strict), writer.failed)

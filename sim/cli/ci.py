@@ -7,20 +7,26 @@ from pathlib import Path
 
 import click
 
-from .text import FILE, FOLDER, MAX_SEED, check_seconds, cpus, isolation_options, say, warn
+from .paths import BASE, CHECKOUT, FILE, FOLDER, Command
+from .text import MAX_SEED, check_seconds, cpus, finish, isolation_options, say, warn
 
 __all__ = ["ci"]
 
 DEFAULT_MINUTES = 5.0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
-    "--target", default=".", show_default=True, help="Folder with a checkout, or a target; see: staleloc targets list."
+    "--target",
+    type=CHECKOUT,
+    default=".",
+    show_default=True,
+    help="Folder with a checkout, or a target; see: staleloc targets list.",
 )
 @click.option(
     "--base",
     "bases",
+    type=BASE,
     multiple=True,
     metavar="REF|TARGET|FILE",
     help="What is known: a git ref of the checkout, a target, or a .json file of accepted findings.  "
@@ -38,7 +44,12 @@ DEFAULT_MINUTES = 5.0
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes.  [default: one a CPU]")
-@click.option("--kept", type=FOLDER, metavar="DIR", help="Folder of kept tapes.  [default: that of --save]")
+@click.option(
+    "--kept",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of kept tapes.  [default: that of --save]",
+)
 @click.option(
     "--corpus",
     type=FOLDER,
@@ -91,6 +102,8 @@ def ci(
     A divergence that a base shows as well is known. A ref is read with git archive; your work tree is not touched.
     Exit codes: 0 nothing new, 1 a new finding or an incident that is back, 2 an error, nothing played, or interrupted.
     """
+    from ..findings.files import Writer
+    from ..findings.saves import Saves
     from ..gate.command import GateRequest, run
     from ..gate.formats import to_annotations
     from ..gate.outputs import GateOutputs
@@ -101,22 +114,21 @@ def ci(
     check_seconds(minutes, "--minutes")
     seconds = None if tapes is not None else 60 * (DEFAULT_MINUTES if minutes is None else minutes)
     step = os.environ.get("GITHUB_STEP_SUMMARY")
-    summary = summary_file or (Path(step) if step else None)
-    request = GateRequest(target, bases, seed, seconds, tapes, workers or cpus(), kept, corpus)
-    outputs = GateOutputs(junit_file, sarif_file, json_file, summary, accept_file, folder)
-    accepted = outputs.accepted()
-    result = run(request, outputs)
+    outputs = GateOutputs(
+        junit_file, sarif_file, json_file, summary_file or (Path(step) if step else None), accept_file
+    )
+    accepted, writer = outputs.accepted(), Writer()
+    request = GateRequest(
+        target, bases, seed, seconds, tapes, workers or cpus(), kept, corpus, minimal=accept_file is not None
+    )
+    result = run(request, folder, Saves(folder, writer))
     say(to_text(result), newline=False)
     for warning in result.warnings:
         warn(warning)
     if github or os.environ.get("GITHUB_ACTIONS") == "true":
         for line in to_annotations(result):
             say(line)
-    told, failed = outputs.write(result, accepted, bool(bases))
-    for line in (*told, *failed):
+    for line in outputs.write(result, accepted, bool(bases), writer):
         warn(line)
-    if failed:
-        return 2
-    if result.failures and (bases or accept_file is None):
-        return 1
-    return 2 if result.interrupted else 0
+    fails = bool(result.failures) and bool(bases or accept_file is None)
+    return finish(1 if fails else 2 if result.interrupted else 0, writer.failed)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...models.config import LEVELS
 from ..targets.base import ASKED
-from .text import FILE, MAX_SEED, cpus, features_of, isolation_options, say, time_limit, warn
+from .paths import FILE, TARGET, Command
+from .text import MAX_SEED, cpus, features_of, finish, isolation_options, say, time_limit, warn
+
+if TYPE_CHECKING:
+    from ..coverage.report import Report
 
 __all__ = ["coverage"]
 
@@ -19,8 +25,10 @@ def _patterns(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return tuple(filter(None, (it.strip() for it in (value or "").split(","))))
 
 
-@click.command()
-@click.option("--target", default="builtin", show_default=True, help="What to measure; see: staleloc targets list.")
+@click.command(cls=Command)
+@click.option(
+    "--target", type=TARGET, default="builtin", show_default=True, help="What to measure; see: staleloc targets list."
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
 @click.option("--tapes", type=click.IntRange(min=1), help="Tapes of each level and combination, instead of a time.")
 @click.option(
@@ -70,15 +78,22 @@ def coverage(
     """
     from ..coverage.command import run
     from ..coverage.measure import Plan
+    from ..findings.files import Writer
     from ..targets.registry import scope_of
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     asked = level is not None or bool(features[0])
     scope = scope_of(None, level, *features) if asked else None
-    report = run(Plan(target, seed, tapes, seconds, workers or cpus(), scope), files, json_file)
+    report = run(Plan(target, seed, tapes, seconds, workers or cpus(), scope), files)
     say(report.text(), newline=False)
     for note in report.measured.notes:
         warn(note)
+    writer = Writer()
+    writer.write(json_file, lambda: json.dumps(report.to_json(), indent=1) + "\n")
+    return finish(_code(report, minimum), writer.failed)
+
+
+def _code(report: Report, minimum: float | None) -> int:
     if report.measured.interrupted:
         return 2
     if minimum is not None and not report.count.reaches(minimum):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,23 +23,24 @@ from .audit import audit
 from .ci import ci
 from .coverage import coverage
 from .matrix import matrix
+from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
 from .targets import mutants, scenarios, targets
 from .text import (
-    FILE,
-    FOLDER,
     MAX_SEED,
     cpus,
     events_file,
     events_option,
     features_of,
+    finish,
     help_alone,
     isolation_options,
+    open_streams,
     say,
     time_limit,
     warn,
 )  # fmt: skip
 
-__all__ = ["cli", "main"]
+__all__ = ["cli", "main", "run"]
 
 DEFAULT_SECONDS = 30.0
 
@@ -70,8 +72,10 @@ def cli(ctx: click.Context) -> None:
     help_alone(ctx)
 
 
-@cli.command()
-@click.option("--target", default="builtin", show_default=True, help="What to test; see: staleloc targets list.")
+@cli.command(cls=Command)
+@click.option(
+    "--target", type=TARGET, default="builtin", show_default=True, help="What to test; see: staleloc targets list."
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, MAX_SEED), help="Seed of the tapes.")
 @click.option("--tapes", type=click.IntRange(min=1), help="Stop after this many tapes.")
 @click.option(
@@ -89,6 +93,7 @@ def cli(ctx: click.Context) -> None:
 @click.option(
     "--base",
     "bases",
+    type=BASE,
     multiple=True,
     metavar="REF|TARGET|FILE",
     help="What is known, as for ci: exit code 1 only for findings that no base shows.",
@@ -133,9 +138,13 @@ def fuzz(
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 
-@cli.command()
-@click.argument("tape")
-@click.option("--target", help="What to play it on.  [default: the target it was found on, or builtin]")
+@cli.command(cls=Command)
+@click.argument("tape", type=TAPE)
+@click.option(
+    "--target",
+    type=TARGET,
+    help="What to play it on.  [default: builtin; a tape file that was found elsewhere needs it]",
+)
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @events_option
 @isolation_options
@@ -174,19 +183,23 @@ def main() -> NoReturn:
     if (file := events_file(sys.argv[1:])) is not None:
         from .supervisor import supervised
 
-        sys.exit(supervised(_run, file))
-    sys.exit(_run())
+        open_streams()
+        sys.exit(supervised(run, file))
+    sys.exit(run())
 
 
-def _run() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an ended run prints its results so far
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        arguments: the command and its options; None for those of the process.
+    """
+    _hear_signals()
+    open_streams()
     try:
-        code = cli.main(prog_name="staleloc", standalone_mode=False)
+        code = cli.main(arguments, prog_name="staleloc", standalone_mode=False)
         say("", newline=False)
-        return code if isinstance(code, int) else 0
+        return finish(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         warn(error.format_message())
     except (KeyboardInterrupt, click.Abort):
@@ -199,12 +212,21 @@ def _run() -> int:
                 f"internal error, please report it: {type(error).__name__}: {error} (STALELOC_TRACEBACK=1 shows where)"
             )
         else:
-            warn(str(error))
+            warn(str(error) or "out of memory")
     return 2
+
+
+def _hear_signals() -> None:
+    """An ended run prints its results so far, also when its terminal is gone. With nohup it goes on then."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 
 def _is_plain(error: Exception) -> bool:
     """Whether the message was written for users."""
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+        return True
     from ..findings.files import KeepError
     from ..run.player import Unplayable
     from ..tapes.codec import TapeError

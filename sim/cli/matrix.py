@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from ..matrix.measurements import BLIND, MAX_SECONDS, MAX_TAPES, SECONDS
-from .text import FILE, isolation_options, say, time_limit, warn
+from .paths import FILE, TARGET, Command
+from .text import finish, isolation_options, say, time_limit, warn
 
 __all__ = ["matrix"]
 
@@ -51,8 +52,15 @@ def _targets(ctx: click.Context, param: click.Parameter, value: tuple[str, ...])
     return tuple(named)
 
 
-@click.command()
-@click.option("--targets", multiple=True, callback=_targets, metavar="A,B", help="Releases.  [default: all known ones]")
+@click.command(cls=Command)
+@click.option(
+    "--targets",
+    type=TARGET,
+    multiple=True,
+    callback=_targets,
+    metavar="A,B",
+    help="Releases.  [default: all known ones]",
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True, max=MAX_SECONDS),
@@ -108,6 +116,7 @@ def matrix(
     diverges, only the first seed is fuzzed, to the end of the budget. Exit code 1: a release diverges although the
     record says that it is fixed and the scenario does not list it, or fuzzing finds a bug where no scenario diverges.
     """
+    from ..findings.files import Writer
     from ..matrix import command
     from ..matrix.measurements import HuntBudget
 
@@ -117,8 +126,8 @@ def matrix(
     budget = None if tapes is None and seconds is None else HuntBudget(tapes, seconds)
     asked = command.Asked(targets, seeds, budget, workers, blind, measure=not show)
     outputs = command.MatrixOutputs(json_file, html, markdown)
-    new, interrupted, text = command.run(asked, outputs)
-    say(text, newline=False)
+    writer = Writer()
+    new, interrupted, _ = command.run(asked, outputs, writer, lambda text: say(text, newline=False))
     if interrupted:
         warn("interrupted; these are the measurements so far")
-    return 1 if new else 2 if interrupted else 0
+    return finish(1 if new else 2 if interrupted else 0, writer.failed)

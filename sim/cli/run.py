@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ...models.config import LEVELS
 from ..findings import search as fuzzing
-from ..findings.files import check_outputs, save, write
+from ..findings.files import Writer
 from ..findings.finding import Finding, Origin
 from ..findings.regression import regression_test
+from ..findings.saves import Saves
 from ..findings.summary import Summary
 from ..findings.text import render
 from ..gate.known_findings import check_bases, split
@@ -21,8 +23,8 @@ from ..run.campaign import Budget
 from ..run.player import Unplayable
 from ..run.progress import progress
 from ..targets.base import Scope
-from ..targets.registry import release_of
-from .text import say, warn
+from ..targets.registry import parse, release_of
+from .text import finish, say, warn
 
 __all__ = ["Outputs", "fuzz", "replay"]
 
@@ -36,25 +38,16 @@ class Outputs:
     folder: Path | None
     regression: Path | None = None
 
-    def check(self) -> None:
-        """Raise KeepError unless all can be written."""
-        check_outputs(self.json, self.repro, self.regression, folder=self.folder)
-
-    def write(self, summary: Summary) -> None:
+    def write(self, summary: Summary, writer: Writer) -> None:
         """Write the summary, and the script of the first finding."""
-        if self.json is not None:
-            write(self.json, json.dumps(summary.to_json(), indent=1) + "\n")
-        if self.repro is not None:
-            say(self._repro(self.repro, summary.findings))
+        writer.write(self.json, lambda: json.dumps(summary.to_json(), indent=1) + "\n")
+        if self.repro is not None and not summary.findings:
+            say(f"{self.repro} was not written: no divergence was found")
+        elif self.repro is not None:
+            from ..findings.script.script import script
 
-    @staticmethod
-    def _repro(path: Path, findings: Sequence[Finding]) -> str:
-        if not findings:
-            return f"{path} was not written: no divergence was found"
-        from ..findings.script.script import script
-
-        write(path, script(findings[0]))
-        return f"wrote {path}, which shows the first divergence without staleloc"
+            if writer.write(self.repro, lambda: script(summary.findings[0])):
+                say(f"wrote {self.repro}, which shows the first divergence without staleloc")
 
 
 def _check_declared(scope: Scope) -> None:
@@ -74,17 +67,14 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: 
     """
     _check_declared(origin.scope)
     check_bases(origin.target, bases)
-    outputs.check()
-    folder = outputs.folder
-    assert folder is not None
     origin = replace(origin, release=release_of(origin.target))
-    saved: list[Path] = []
+    writer = Writer()
     with progress() as show:
-        outcome = fuzzing.find(origin, budget, workers, show, lambda finding: saved.append(save(finding, folder)))
+        outcome = fuzzing.find(origin, budget, workers, show, Saves(outputs.folder, writer))
     results = outcome.results
     known = split(origin.target, bases, outcome.findings)
-    for finding, path, seconds in zip(outcome.findings, saved, outcome.shrink_seconds, strict=True):
-        _report(finding, str(path), seconds)
+    for finding, path, seconds in zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True):
+        _report(finding, path, seconds)
     _report_known(outcome.findings, known)
     summary = Summary(
         target=origin.target,
@@ -104,19 +94,17 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: 
     say(summary.text(), newline=False)
     for note in results.notes:
         warn(note)
-    outputs.write(summary)
-    if None in known:
-        return 1
-    return 2 if results.interrupted else 0
+    outputs.write(summary, writer)
+    return finish(1 if None in known else 2 if results.interrupted else 0, writer.failed)
 
 
 def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
     """Play a tape and report; the exit code."""
-    outputs.check()
     tape = replaying.find_tape(name)
     if target is None:
-        target, known = replaying.origin_of(tape)
+        target, known = replaying.origin_of(tape, name)
         mutant = mutant or known
+    parse(target)  # here, since a worker takes longer to say that there is no such target
     release = release_of(target)
     try:
         played = replaying.replay(tape, target, mutant, times)
@@ -136,13 +124,14 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
     else:
         defect = f" with mutant {mutant}" if mutant else ""
         say(f"no divergence: {len(tape.events)} events of {name} on {target}{defect}{_applied(played, times)}")
-    if outputs.regression is not None:
-        write(outputs.regression, regression_test(name, played.tape, played.divergence, target, mutant))
-        say(f"wrote {outputs.regression}, a test that plays this tape")
     if times > 1:
         same = "verdicts equal" if len(played.verdicts) == 1 else "verdicts unequal"
         counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())
         say(f"{same}: {times} replays, {counts}")
+    writer = Writer()
+    module = partial(regression_test, name, played.tape, played.divergence, target, mutant)
+    if writer.write(outputs.regression, module):
+        say(f"wrote {outputs.regression}, a test that plays this tape")
     outputs.write(
         Summary(
             target=target,
@@ -157,9 +146,10 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
             profiles=Scope(tape.config.level, tape.config.features).of(played.profiles),
             seen=played.seen,
             diverged=times - played.verdicts[None],
-        )
+        ),
+        writer,
     )
-    return 1 if findings else 0
+    return finish(1 if findings else 0, writer.failed)
 
 
 def _applied(played: replaying.Replayed, times: int) -> str:
@@ -177,7 +167,7 @@ def _report_known(findings: Sequence[Finding], known: Sequence[str | None]) -> N
             say(f"known: tape {finding.origin.index}, {finding.divergence.kind}: {why}")
 
 
-def _report(finding: Finding, saved: str | None = None, seconds: float | None = None) -> None:
-    first, _, rest = render(finding, saved, seconds).partition("\n")
+def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None) -> None:
+    first, _, rest = render(finding, None if saved is None else str(saved), seconds).partition("\n")
     say(first, bold=True)
     say(rest)

@@ -34,7 +34,8 @@ def supervised(work: Callable[[], int], file: str) -> int:
     mark = Mark.shared()
     result, telling = os.pipe()
     parent = os.getpid()
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     child = os.fork()
     if child == 0:
         os.close(result)

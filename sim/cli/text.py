@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from ..core.text import printable
 from ..targets.base import ASKED
+from .paths import READ
 
 __all__ = [
-    "FILE", "FOLDER", "MAX_SEED",
-    "check_seconds", "cpus", "events_file", "events_option", "features_of", "help_alone", "isolation_options",
-    "say", "time_limit", "warn",
+    "MAX_SEED",
+    "check_seconds", "cpus", "events_file", "events_option", "features_of", "finish", "help_alone",
+    "isolation_options", "open_streams", "say", "time_limit", "warn",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_SEED = 2**64 - 1
 """The largest seed that commands take."""
-
-
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def check_seconds(seconds: float | None, option: str) -> None:
@@ -45,32 +43,75 @@ def time_limit(counted: int | None, option: str, seconds: float | None, default:
     return default if counted is None and seconds is None else seconds
 
 
+_unsaid: list[str] = []
+"""Why standard output did not take everything, if it did not: one line."""
+
+
+def open_streams() -> None:
+    """Begin a command: nothing is unsaid, and no file that is opened later becomes a standard stream.
+
+    If a standard stream is closed, the next file would get its number, and whatever writes to that number (the engine,
+    a fault handler) would write into the file.
+    """
+    _unsaid.clear()
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+
+
 def say(text: str, newline: bool = True, *, bold: bool = False) -> None:
-    """Print to standard output, without control characters. If the reader is gone, the command continues without
-    output."""
+    """Print to standard output, without control characters. If it takes no more, the command continues without it."""
     try:
         text = printable(text)
         click.echo(click.style(text, bold=True) if bold else text, nl=newline)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader has read enough
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        _unsaid.append(f"standard output took not everything ({error.strerror or error})")
+
+
+def _discard_output() -> None:
+    """Let standard output take the rest, also what is left in its buffer when the process ends."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
 
 
 def warn(text: str) -> None:
-    """Print one line to standard error."""
-    click.echo(f"staleloc: {printable(' '.join(text.split()))}", err=True)
+    """Print one line to standard error, if that takes it."""
+    with suppress(OSError):
+        click.echo(f"staleloc: {printable(' '.join(text.split()))}", err=True)
+
+
+def finish(code: int, failed: Sequence[str] = ()) -> int:
+    """End a command: say what could not be written, and return the exit code, which is 2 then."""
+    lost = [*failed, *_unsaid]
+    _unsaid.clear()
+    for line in lost:
+        warn(line)
+    return 2 if lost else code
 
 
 def events_option(command: F) -> F:
     """A command's option ``--events``: the file is loaded before the command runs, for this process and its workers."""
 
-    def load(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        from ..parts import events_file as declaring
+    @functools.wraps(command)
+    def with_events(*arguments: Any, events: str | None, **options: Any) -> Any:
+        from ..parts import events_file
 
-        declaring.load(value)
+        events_file.load(events)
+        return command(*arguments, **options)
 
     told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
-    return click.option("--events", metavar="FILE", expose_value=False, callback=load, help=told)(command)
+    return click.option("--events", metavar="FILE", type=READ, help=told)(with_events)  # type: ignore[return-value]
 
 
 def isolation_options(command: F) -> F:

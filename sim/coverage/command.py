@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..findings.files import check_file, write
 from ..run.progress import progress
 from ..targets.base import TargetError
 from ..targets.family import TargetSpec
@@ -36,19 +34,15 @@ class _Sources:
     release: str | None
 
 
-def run(plan: Plan, only: Sequence[str], json_file: Path | None) -> Report:
+def run(plan: Plan, only: Sequence[str]) -> Report:
     """Measure the coverage of a target.
 
     Args:
         only: patterns for ``path`` or ``path:function`` of what is reported; empty for all.
-        json_file: where the report goes as JSON.
 
     Raises:
         TargetError: the target cannot be fetched, read or played, or a pattern fits nothing.
-        KeepError: the file cannot be written.
     """
-    if json_file is not None:
-        check_file(json_file)
     spec = parse(plan.target)
     sources = _read(spec)
     shown = _select(sources.functions, only, plan.target)
@@ -59,10 +53,7 @@ def run(plan: Plan, only: Sequence[str], json_file: Path | None) -> Report:
     stale = stale_entries(sources.functions, lines, record)
     table = table_of(shown, lines, record)
     python = ".".join(platform.python_version_tuple()[:2])
-    report = Report(plan.target, sources.release, python, plan.seed, measured, table, stale)
-    if json_file is not None:
-        write(json_file, json.dumps(report.to_json(), indent=1) + "\n")
-    return report
+    return Report(plan.target, sources.release, python, plan.seed, measured, table, stale)
 
 
 def _read(spec: TargetSpec) -> _Sources:
@@ -71,7 +62,7 @@ def _read(spec: TargetSpec) -> _Sources:
     functions: dict[str, list[Function]] = {}
     for file in sorted(tree.root.rglob("*.py")):
         path = file.relative_to(tree.root).as_posix()
-        if matches(patterns, path):
+        if matches(patterns, path) and file.is_file():  # a pipe would wait for a writer
             found = [it for it in _functions(file, path) if matches(patterns, path, it.name)]
             if found:
                 functions[path] = found

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from ..core.divergence import Divergence
 from ..core.tape import Tape
@@ -23,6 +24,7 @@ from ..run.progress import Progress
 from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
 from ..targets.base import TargetError
 from .finding import Finding, Origin
+from .saves import Saves
 
 __all__ = ["Outcome", "OutOfTime", "Shrinker", "find"]
 
@@ -43,11 +45,13 @@ class Outcome:
     Attributes:
         results: the campaign's results.
         findings: one a bug, in the order of tape numbers.
+        saved: the file of each finding, in the same order; None for one that is not saved.
         shrink_seconds: how long the shrink of each finding took, in the same order.
     """
 
     results: Results
     findings: list[Finding] = field(default_factory=list)
+    saved: list[Path | None] = field(default_factory=list)
     shrink_seconds: list[float] = field(default_factory=list)
 
 
@@ -56,21 +60,30 @@ def find(
     budget: Budget,
     workers: int,
     progress: Progress | None = None,
-    keep: Callable[[Finding], object] = lambda finding: None,
+    saves: Saves | None = None,
 ) -> Outcome:
     """Run the campaign of `origin` (target, mutant, scope, seed) and shrink its findings.
 
-    Ctrl-C ends the campaign, a second Ctrl-C the shrinking. The findings so far are in the outcome; each was given to
-    `keep` as soon as it was complete.
+    Ctrl-C ends the campaign, a second Ctrl-C the shrinking. The findings so far are in the outcome. Each is in `saves`
+    from when it was seen, unshrunk at first.
 
     Raises:
         TargetError: the target cannot be loaded or driven.
     """
     show = progress or Progress()
     seed = origin.seed or 0
-    campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.scope, show.campaign)
+    kept = saves or Saves()
+    seen: dict[int, Finding] = {}
+
+    def see(found: Found) -> None:
+        seen[found.index] = Finding(replace(origin, index=found.index), found.tape, found.divergence)
+        kept.see(seen[found.index])
+
+    campaign = Campaign(origin.target, seed, budget, workers, origin.mutant, origin.scope, show.campaign, seen=see)
     results = campaign.run()
     outcome = Outcome(results)
+    for index in sorted(seen.keys() - {found.index for found in results.found}):
+        kept.drop(seen[index])
     signatures = set()
     with closing(Shrinker(origin.target, origin.mutant, results)) as shrinker:
         for number, found in enumerate(results.found, 1):
@@ -83,9 +96,11 @@ def find(
             finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
             if finding.signature not in signatures:
                 signatures.add(finding.signature)
-                keep(finding)
                 outcome.findings.append(finding)
+                outcome.saved.append(kept.keep(finding))
                 outcome.shrink_seconds.append(seconds)
+            else:
+                kept.drop(finding)
     return outcome
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..findings.saves import Saves
 from ..run.pool import WorkerPool
 from ..run.process import kill_workers
 from ..run.progress import progress
@@ -18,7 +19,6 @@ from .checkout import locate
 from .clock import Clock
 from .corpus import Corpus
 from .outcome import GateResult
-from .outputs import GateOutputs
 from .play import Gate, GatePlan
 
 __all__ = ["GateRequest", "run"]
@@ -35,6 +35,7 @@ class GateRequest:
         tapes: random tapes of each scope.
         kept: folder of kept tapes; None for the folder that new ones are saved in.
         corpus: folder of tapes that grows, or None.
+        minimal: whether known findings are shrunk too.
     """
 
     target: str
@@ -45,17 +46,21 @@ class GateRequest:
     workers: int
     kept: Path | None = None
     corpus: Path | None = None
+    minimal: bool = False
 
 
-def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
+def run(request: GateRequest, folder: Path, saves: Saves) -> GateResult:
     """Play and judge. Of the files only tapes of new findings and those of the corpus are written.
+
+    Args:
+        folder: where new findings are saved; its tapes are kept tapes.
+        saves: saves them.
 
     Raises:
         TargetError: the target or the base cannot be had or driven, or nothing was played.
         KeepError: a file cannot be read, or one could not be written later.
     """
     clock = Clock(request.seconds)
-    outputs.check(request.bases)
     subject = locate(request.target)
     release = release_of(subject.target)
     result = GateResult(subject, release, request.seed)
@@ -66,15 +71,15 @@ def run(request: GateRequest, outputs: GateOutputs) -> GateResult:
         request.seed,
         request.tapes,
         request.workers,
-        list(dict.fromkeys([*_kept(request.kept, outputs.folder), *(corpus.files() if corpus is not None else [])])),
-        minimal=outputs.accept is not None,
+        list(dict.fromkeys([*_kept(request.kept, folder), *(corpus.files() if corpus is not None else [])])),
+        minimal=request.minimal,
     )
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staleloc-base-")))
+        commits = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staleloc-base-")))
         pool = stack.enter_context(WorkerPool())
         show = stack.enter_context(progress())
-        gate = Gate(plan, clock, pool, show, result, outputs.save, corpus=corpus)
-        known = stack.enter_context(Bases(subject, folder, gate.player))
+        gate = Gate(plan, clock, pool, show, result, saves, corpus=corpus)
+        known = stack.enter_context(Bases(subject, commits, gate.player))
         gate.known = [known.of(text) for text in request.bases]
         try:
             with clock.enforced(kill_workers):

@@ -6,7 +6,7 @@ A finding that nothing known explains is shrunk before any other. Its minimal ta
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..coverage.measure import scopes_of
 from ..findings.finding import Finding, Origin
+from ..findings.saves import Saves
 from ..findings.search import Shrinker
 from ..matrix.measure import replay
 from ..matrix.measurements import Replayed
@@ -99,7 +100,7 @@ class Gate:
     """One run of a gate.
 
     Attributes:
-        save: saves the tape of a finding and returns the path, or None.
+        saves: saves findings: unshrunk when they are seen, minimal when they are judged.
         corpus: the folder that grows, or None.
     """
 
@@ -108,7 +109,7 @@ class Gate:
     pool: WorkerPool
     show: Progress
     result: GateResult
-    save: Callable[[Finding], Path | None]
+    saves: Saves
     known: list[Known] = field(default_factory=list)
     corpus: Corpus | None = None
     _profiles: Sequence[Profile] = ()
@@ -353,6 +354,9 @@ class Gate:
             for it in known.values():
                 self._enter_found(it, self._raw(it), it.known)
         rest = [it for it in found if it.known is None or (self.plan.minimal and known[it.kind] is it)]
+        for it in rest:
+            if it.known is None:
+                self.saves.see(self._raw(it))
         self._shrink_all(self._in_order(rest))
 
     def _in_order(self, found: list[_Found]) -> list[_Found]:
@@ -376,10 +380,12 @@ class Gate:
         with closing(opened) as shrinker:
             for number, it in enumerate(rest, 1):
                 if it.kind in self._new_kinds:
+                    self.saves.drop(self._raw(it))
                     continue  # another tape of this kind is new already
                 alike = sum(kind[1:3] == it.kind[1:3] for kind in self._new_kinds)
                 if alike >= (1 if self.clock.is_over else MAX_ALIKE):
                     left_out += 1
+                    self.saves.drop(self._raw(it))
                     continue
                 finding = self._shrunk(shrinker, it, number, len(rest))
                 why = it.known or self._why_known(Candidate(finding.tape, finding.divergence))
@@ -408,6 +414,8 @@ class Gate:
         name = f"seed {self.plan.seed}, tape {it.found.index}"
         if why is None:
             self._new_kinds.add(it.kind)
+        if why is not None or finding.signature in self._signatures:
+            self.saves.drop(finding)
         if finding.signature in self._signatures:
             return
         self._signatures.add(finding.signature)
@@ -424,7 +432,7 @@ class Gate:
 
     def _enter(self, case: Case) -> None:
         if case.verdict == "new" and case.group != KEPT and case.finding is not None:
-            path = self.save(case.finding)
+            path = self.saves.keep(case.finding)
             case = replace(case, saved=None if path is None else str(path))
         self.result.cases.append(case)
 

@@ -97,6 +97,7 @@ class _Plugin:
     """The target, its workers, and what is known of it."""
 
     def __init__(self, config: pytest.Config) -> None:
+        from ..findings.saves import Saves
         from ..run.pool import WorkerPool
         from ..run.progress import Progress
         from ..targets.registry import release_of
@@ -115,7 +116,7 @@ class _Plugin:
         pool = self._stack.enter_context(WorkerPool())
         plan = GatePlan(subject.target, release, seed, max(self.tapes, 1), 1)
         result = GateResult(subject, release, seed)
-        self.gate: Gate = Gate(plan, Clock(None), pool, Progress(), result, lambda finding: None)
+        self.gate: Gate = Gate(plan, Clock(None), pool, Progress(), result, Saves())
         self.bases = self._stack.enter_context(Bases(subject, folder, self.gate.player))
         self.gate.known = [self.bases.of(text) for text in config.getoption("--staleloc-base")]
         self.compared = ", ".join(it.name for it in self.gate.known) or "the release that it is judged as"

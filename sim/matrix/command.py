@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from packaging.version import InvalidVersion
 
-from ..findings.files import KeepError, check_outputs, write
+from ..findings.files import KeepError, Writer
 from ..findings.finding import our_version
 from ..run.progress import progress
 from ..tapes.scenarios import scenarios
@@ -50,31 +51,56 @@ class MatrixOutputs:
     html: Path | None
     markdown: tuple[Path, ...] = ()
 
-    def keep(self) -> Callable[[Matrix], None]:
-        """Return a function that saves a matrix."""
-        path = self.json
-        return (lambda matrix: None) if path is None else (lambda matrix: file.save(matrix, path))
+
+class _Saver:
+    """Saves a matrix each time it has grown.
+
+    Attributes:
+        failed: why it could not be saved the last time; None if it was. A save that fails ends no measurement.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.failed: str | None = None
+
+    def __call__(self, matrix: Matrix) -> None:
+        if self._path is not None:
+            try:
+                file.save(matrix, self._path)
+                self.failed = None
+            except KeepError as error:
+                self.failed = str(error)
 
 
-def run(asked: Asked, outputs: MatrixOutputs) -> tuple[bool, bool, str]:
+def run(
+    asked: Asked, outputs: MatrixOutputs, writer: Writer | None = None, show: Callable[[str], None] = lambda text: None
+) -> tuple[bool, bool, str]:
     """Measure and write; return whether there is something new, whether Ctrl-C ended the run, and the table.
 
+    Args:
+        writer: gets what could not be written.
+        show: prints the table, before the pages are written.
+
     Raises:
-        KeepError: a file cannot be written or continued, or another run holds it.
+        KeepError: a file cannot be continued, or another run holds it.
         TargetError: nothing can be measured on any target.
     """
-    check_outputs(outputs.json, outputs.html, *outputs.markdown)
+    writer = writer or Writer()
     for path in outputs.markdown:
         pages.check_markdown(path)
     with file.locked(outputs.json) if outputs.json is not None and asked.measure else nullcontext():
         matrix = _begun(asked, outputs.json)
-        interrupted = asked.measure and not _measure(matrix, asked, outputs.keep())
+        save = _Saver(outputs.json)
+        interrupted = asked.measure and not _measure(matrix, asked, save)
+    if save.failed is not None:
+        writer.failed.append(save.failed)
     known = scenarios()
-    if outputs.html is not None:
-        write(outputs.html, pages.to_html(matrix, known))
+    text = pages.to_text(matrix, known)
+    show(text)
+    writer.write(outputs.html, lambda: pages.to_html(matrix, known))
     for path in outputs.markdown:
-        pages.write_markdown(path, matrix, known)
-    return bool(alarms(matrix, known)), interrupted, pages.to_text(matrix, known)
+        writer.write(path, partial(pages.to_markdown_in, path, matrix, known))
+    return bool(alarms(matrix, known)), interrupted, text
 
 
 def _begun(asked: Asked, path: Path | None) -> Matrix:

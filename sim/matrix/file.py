@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,7 +18,7 @@ from packaging.version import InvalidVersion
 from ...models.config import FEATURES, LEVELS
 from ..core.divergence import CLASSES
 from ..core.schema import Schema
-from ..findings.files import KeepError, write
+from ..findings.files import KeepError, read_text, write
 from ..tapes.codec import JsonError, parse_json
 from ..tapes.scenarios import scenarios
 from ..tapes.schema import DIALECT, closed
@@ -213,10 +212,7 @@ def save(matrix: Matrix, path: Path) -> None:
     Raises:
         KeepError: it cannot be written.
     """
-    path = path.resolve()
-    beside = path.with_name(f".{path.name}.staleloc-new")
-    write(beside, json.dumps(to_json(matrix), indent=1, ensure_ascii=True) + "\n")
-    os.replace(beside, path)
+    write(path, json.dumps(to_json(matrix), indent=1, ensure_ascii=True) + "\n")
 
 
 def load(path: Path) -> Matrix:
@@ -226,10 +222,8 @@ def load(path: Path) -> Matrix:
         KeepError: it is no matrix, or holds what no run of this version can have measured.
     """
     try:
-        values: Any = parse_json(path.read_text(encoding="utf-8"))
+        values: Any = parse_json(read_text(path))
         jsonschema.validate(values, matrix_schema())
-    except OSError as error:
-        raise KeepError(f"{path} cannot be read ({error.strerror or error})") from None
     except jsonschema.ValidationError as error:
         raise KeepError(
             f"{path} is not a matrix: at {error.json_path}: {error.message[:100]}; give another path"

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..findings.files import KeepError, write
+from ..findings.files import KeepError, read_text
 from ..findings.text import columns
 from ..tapes.scenarios import Scenario
 from ..targets.registry import released, short_name
@@ -38,7 +38,7 @@ from .tables import (
     untold,
 )
 
-__all__ = ["MARKS", "check_markdown", "compact", "readme", "to_html", "to_markdown", "to_text", "write_markdown"]
+__all__ = ["MARKS", "check_markdown", "compact", "readme", "to_html", "to_markdown", "to_markdown_in", "to_text"]
 
 _HITS = re.compile(r" \d+/\d+$")
 
@@ -219,7 +219,7 @@ def _incidents(known: Sequence[Scenario]) -> list[str]:
 
 
 def check_markdown(path: Path) -> None:
-    """Raise KeepError unless `write_markdown` can write the file without removing anything else."""
+    """Raise KeepError unless `to_markdown_in` can replace the file without removing anything else."""
     text = _read(path)
     if MARKS[0] in text and MARKS[1] not in text.partition(MARKS[0])[2]:
         raise KeepError(f"{path} has the line {MARKS[0]!r} without {MARKS[1]!r} after it")
@@ -230,21 +230,18 @@ def check_markdown(path: Path) -> None:
         )
 
 
-def write_markdown(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> None:
-    """Write the page, or the table between the `MARKS` of a file.
+def to_markdown_in(path: Path, matrix: Matrix, known: Sequence[Scenario]) -> str:
+    """Return the page, or the text of a file with the table between its `MARKS`.
 
     Raises:
-        KeepError: the file cannot be read or written, or has other content and no marks.
+        KeepError: the file cannot be read, or has other content and no marks.
     """
     check_markdown(path)
     first, last = MARKS
     before, found, rest = _read(path).partition(first)
     after = rest.partition(last)[2]
-    write(path, f"{before}{first}\n{readme(matrix, known)}{last}{after}" if found else to_markdown(matrix, known))
+    return f"{before}{first}\n{readme(matrix, known)}{last}{after}" if found else to_markdown(matrix, known)
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8") if path.exists() else ""
-    except (OSError, ValueError) as error:
-        raise KeepError(f"{path} cannot be read ({error})") from None
+    return read_text(path) if path.exists() else ""

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from importlib.util import decode_source
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -108,7 +109,7 @@ def load(path: str | None, shown: str | None = None) -> None:
     except OSError as error:
         raise DeclaredError(f"{shown} cannot be read ({error.strerror or error})") from None
     module = _run(data, path, shown)
-    text = data.decode("utf-8", "replace")
+    text = decode_source(data)
     file = str(Path(path).absolute())
     keep(EventsFile(shown, file, hashlib.sha256(data).hexdigest(), text, _events_of(module, shown)))
 

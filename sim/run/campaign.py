@@ -120,6 +120,8 @@ class Campaign:
         mutant: a mutant's name, or None.
         scope: the profiles from which tapes are drawn.
         progress: is called with the results so far from time to time, from a worker's thread.
+        seen: is called with the first tape of each kind of divergence at once, from a worker's thread. An answer of a
+            tape with a smaller number may come later, so some of these tapes are not among the results.
         worker: starts a worker with the target and the mutant; None for a plain one.
         start: number of the first tape.
         chunk: tapes that a worker takes at a time. With fewer, a time limit is kept more closely.
@@ -139,6 +141,7 @@ class Campaign:
         start: int = 0,
         chunk: int = CHUNK,
         examples: int = 1,
+        seen: Callable[[Found], None] = lambda found: None,
     ) -> None:
         self._target = target
         self._seed = seed
@@ -147,6 +150,7 @@ class Campaign:
         self._mutant = mutant
         self._scope = scope
         self._progress = progress
+        self._seen = seen
         self._start_worker = worker or WorkerProcess
         self._lock = threading.Lock()
         self._start = start
@@ -161,6 +165,7 @@ class Campaign:
         self._cancelled = threading.Event()
         self._results = Results()
         self._kinds: dict[tuple[str, ...], list[Found]] = {}
+        self._shown: dict[tuple[str, ...], Found] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
         self._passed_over = 0
         self._hangs: set[tuple[str, ...]] = set()
@@ -181,7 +186,7 @@ class Campaign:
             played = True
         except KeyboardInterrupt:
             self._end_early("interrupted")
-        except TargetError as error:
+        except (TargetError, OSError) as error:  # such as no more files or processes
             if not self._kinds:
                 raise
             self._end_early(str(error))
@@ -312,6 +317,8 @@ class Campaign:
     def _note(self, answer: dict[str, Any]) -> None:
         with self._lock:
             self._answers[answer["tape"]] = answer
+            if answer["divergence"] is not None and not self._over:
+                self._see(answer)
             self._settle(itertools.takewhile(self._answers.__contains__, itertools.count(self._next)))
 
     def _settle(self, tapes: Iterable[int]) -> None:
@@ -336,11 +343,37 @@ class Campaign:
             if results.tapes % CHUNK == 0:
                 self._progress(results)
 
+    def _see(self, answer: dict[str, Any]) -> None:
+        """Show a tape that diverged, if it is the first of its kind so far."""
+        divergence = divergence_from_json(answer["divergence"])
+        kind, words = self._kind(divergence, answer), self._words(divergence, answer)
+        first = self._shown.get(words)
+        if first is None and sum(1 for it in self._shown if it[: len(kind)] == kind) >= MAX_WORDINGS:
+            return
+        if first is None or answer["tape"] < first.index:
+            self._show(words, self._found(answer["tape"], divergence, answer))
+
+    def _show(self, words: tuple[str, ...], found: Found) -> None:
+        self._shown[words] = found
+        self._seen(found)
+
+    @staticmethod
+    def _kind(divergence: Divergence, answer: dict[str, Any]) -> tuple[str, ...]:
+        return (*divergence.key, *answer["place"])
+
+    def _words(self, divergence: Divergence, answer: dict[str, Any]) -> tuple[str, ...]:
+        """What tells kinds of divergences apart: of the allocator level less, as their minimal tapes do it later."""
+        kind = self._kind(divergence, answer)
+        return (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
+
+    def _found(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> Found:
+        tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+        check_drawn(tape, answer.get("drawn"))
+        return Found(index, divergence, tape)
+
     def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
-        kind = (*divergence.key, *answer["place"])
-        # Allocator-level divergences are told apart by their minimal tapes later, engine-level ones by their words.
-        words = (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
+        kind, words = self._kind(divergence, answer), self._words(divergence, answer)
         if words not in self._kinds:
             self._wordings[kind] += 1
             if self._wordings[kind] > MAX_WORDINGS:
@@ -349,9 +382,10 @@ class Campaign:
                 self._kinds[words] = []
         kept = self._kinds.get(words)
         if kept is not None and len(kept) < self._examples:
-            tape = generate_tape(seeded(self._seed, index), self._results.profiles)
-            check_drawn(tape, answer.get("drawn"))
-            kept.append(Found(index, divergence, tape))
+            found = self._found(index, divergence, answer)
+            if not kept and (words not in self._shown or self._shown[words].index != index):
+                self._show(words, found)
+            kept.append(found)
         self._over = self._budget.first
 
     def _lose(self) -> None:

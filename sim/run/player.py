@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ..core.divergence import Divergence
@@ -18,6 +18,7 @@ from ..parts.legality import fitted, profile_of
 from ..tapes.codec import TapeError, dumps, load, loads
 from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError
+from ..targets.registry import is_shipped
 from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, WorkerSilent, divergence_from_json
 
 __all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
@@ -142,7 +143,7 @@ class Player:
 
 def is_scenario(name: str) -> bool:
     """Return whether a name can only be that of a packaged scenario, not of a file."""
-    return not Path(name).exists() and "/" not in name
+    return "/" not in name and not os.path.exists(name)  # False also for a name that no file can have
 
 
 def find_tape(name: str) -> Tape:
@@ -161,11 +162,25 @@ def find_tape(name: str) -> Tape:
     return scenario.tape
 
 
-def origin_of(tape: Tape) -> tuple[str, str | None]:
-    """Return the target and the mutant on which the tape was found; builtin and None if the tape does not say."""
+def origin_of(tape: Tape, name: str) -> tuple[str, str | None]:
+    """Return the target and the mutant on which the tape was found; builtin and None if the tape does not say.
+
+    A tape's file is data, and may come from anyone: it chooses only code that comes along. What lies in a folder or
+    is fetched must be named by the user. A packaged scenario comes along, too.
+
+    Raises:
+        Unplayable: the tape names other code.
+    """
     known = tape.provenance or {}
-    target, mutant = known.get("target"), known.get("mutant")
-    return (target if isinstance(target, str) else "builtin"), (mutant if isinstance(mutant, str) else None)
+    target, mutant = known.get("target", "builtin"), known.get("mutant")
+    if not isinstance(target, str):
+        raise Unplayable(f"{name} does not say on which target it was found; add --target TARGET")
+    if not is_shipped(target) and not is_scenario(name):
+        raise Unplayable(
+            f"{name} was found on {target!r}, and a tape does not choose code that is fetched or lies in a folder; "
+            "if you trust it, name it with --target"
+        )
+    return target, (mutant if isinstance(mutant, str) else None)
 
 
 def adapt(tape: Tape, profiles: Sequence[Profile]) -> tuple[Tape, list[str]]:

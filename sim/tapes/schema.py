@@ -66,7 +66,8 @@ def tape_schema() -> Schema:
                 "items": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in (*events, "declared-event")]},
             },
             "provenance": {
-                "description": "Where the tape comes from, for people and reports only; nothing is decided by it.",
+                "description": "Where the tape comes from, for people and reports. Without --target, replay takes the "
+                "embedded target, a policy and a mutant of it by name; nothing else is decided by it.",
                 "type": "object",
             },
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -61,6 +62,10 @@ class Embedded(Family):
 
     def sources(self, spec: TargetSpec) -> SourceTree:
         return SourceTree(spec.root or builtin_root(), "", None)
+
+    def files(self, text: str) -> list[Path]:
+        _, mark, folder = text.partition("@")
+        return [user_path(folder)] if mark else []
 
     def code_file(self, spec: TargetSpec, tree: SourceTree, path: str) -> str:
         if spec.root is None:
@@ -136,7 +141,7 @@ def _copy(text: str, folder: str) -> Path:
 
 
 def _is_copy(folder: Path) -> bool:
-    return (folder / "swa.py").is_file() and (folder / "target.py").is_file()
+    return all(os.path.isfile(folder / name) for name in ("swa.py", "target.py"))
 
 
 def _load_copy(spec: TargetSpec, root: Path) -> Target:

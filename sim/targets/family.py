@@ -207,6 +207,14 @@ class Family(ABC):
         older = [it for it in self.releases if Version(it.removeprefix(f"{self.name}==")) <= wanted]
         return older[-1] if older else text
 
+    def files(self, text: str) -> list[Path]:
+        """The files, and folders of sources, that are read for a target by its name. Nothing is fetched.
+
+        Raises:
+            TargetError: it names a folder that cannot be found.
+        """
+        return []
+
     def add(self, text: str) -> str:
         """Fetch a target now, so that later runs need no network; what to tell of it.
 

@@ -18,8 +18,8 @@ from .mutants import MUTANTS
 from .mutants.transform import Mutant, MutantError
 
 __all__ = [
-    "add", "counterpart", "families", "family_of", "open_target", "parse", "prepare", "release_of", "released",
-    "scope_of", "select_profiles", "short_name",
+    "add", "counterpart", "families", "family_of", "files_of", "is_shipped", "open_target", "parse", "prepare",
+    "release_of", "released", "scope_of", "select_profiles", "short_name",
 ]  # fmt: skip
 
 GROUP = "staleloc.targets"
@@ -76,6 +76,24 @@ def parse(text: str) -> TargetSpec:
         return spec
     *forms, last = (form for it in families() for form in it.forms)
     raise TargetError(f"unknown target {text!r}; use {', '.join(forms)} or {last} (see: staleloc targets list)")
+
+
+def files_of(target: str) -> list[Path]:
+    """The files, and folders of sources, that are read for a target; none for a name that is no target's.
+
+    Raises:
+        TargetError: it names a folder that cannot be found.
+    """
+    family = family_of(target)
+    return [] if family is None else family.files(target)
+
+
+def is_shipped(target: str) -> bool:
+    """Whether a name stands for code that comes along, and for nothing that lies elsewhere or is fetched.
+
+    This alone may be chosen by data, such as a tape's file.
+    """
+    return target == Embedded.name or target.startswith(f"{Embedded.name}:")
 
 
 def prepare(target: str) -> None:

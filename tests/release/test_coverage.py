@@ -16,7 +16,7 @@ def test_coverage_of_a_release(available: Callable[[str], Release]) -> None:
     """A few tapes of single calls run most of the allocator, nothing of what belongs to Mamba, and each entry of the
     record names code that the release has."""
     available(TARGET)
-    report = run(Plan(TARGET, 0, 16, None, 1, Scope()), (), None)
+    report = run(Plan(TARGET, 0, 16, None, 1, Scope()), ())
     names = {file.path: file for file in report.files}
     allocator = names["srt/mem_cache/allocator/swa.py"].count
     assert allocator.percent is not None

@@ -4,15 +4,17 @@ failures."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...findings.files import check_outputs, save, write
+from ...findings.files import Writer
 from ...findings.finding import Finding, Origin
+from ...findings.saves import Saves
 from ...findings.text import render
 from ...parts.legality import profile_of
 from ...run.player import Player
+from ...run.process import WorkerProcess
 from ...tapes.shrink import MAX_CANDIDATES, Shrunk, shrink
 from ...targets.base import TargetError
 from ...targets.registry import parse, select_profiles
@@ -25,7 +27,7 @@ from ..source.sites import map_of, read_program
 from .formats import to_github, to_html, to_json, to_sarif, to_text
 from .verdicts import Audit, Row, reasons_for, rows_of, tried
 
-__all__ = ["AuditOutputs", "run"]
+__all__ = ["AuditOutputs", "run", "see"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,21 @@ class _Shown:
         return self.shrunk is None, len(self.shrunk.tape.events) if self.shrunk else 0
 
 
-def shown(audit: Audit, seed: int, folder: Path) -> tuple[Audit, list[str]]:
+def see(found: Sequence[FailingTape], target: str, origin: Origin, saves: Saves) -> list[Finding]:
+    """Save the failing tapes as they are: to remove guards, and to shrink, takes minutes."""
+    if not found:
+        return []
+    with WorkerProcess(target) as worker:
+        profiles = select_profiles(worker.profiles, parse(target))
+    seen = []
+    for it in found:
+        tape = tape_of(it.scope.of(profiles), origin.seed or 0, it.tape)
+        seen.append(Finding(_origin_of(it, origin), tape, it.divergence))
+        saves.see(seen[-1])
+    return seen
+
+
+def shown(audit: Audit, origin: Origin, saves: Saves) -> tuple[Audit, list[str]]:
     """Keep for each unguarded site and each cache the tape that is shortest after shrinking.
 
     Returns:
@@ -49,13 +65,13 @@ def shown(audit: Audit, seed: int, folder: Path) -> tuple[Audit, list[str]]:
     diverged = {it.name: it for row in audit.rows for it in row.diverged}
     if not diverged:
         return audit, []
+    seed = origin.seed or 0
     with Player(audit.target) as player:
         tapes = {name: _Shown(it, _shrunk(it, player, audit.target, seed)) for name, it in diverged.items()}
     audit = replace(audit, rows=tuple(_chosen(row, tapes) for row in audit.rows))
     chosen = {it.name for row in audit.rows for it in row.diverged}
-    origin = Origin(audit.target, audit.release, seed=seed)
     told = sorted((it for name, it in tapes.items() if name in chosen), key=lambda it: it.size)
-    return audit, [_told(it, origin, folder) for it in told]
+    return audit, [_told(it, origin, saves) for it in told]
 
 
 def _shrunk(diverged: FailingTape, player: Player, target: str, seed: int) -> Shrunk | None:
@@ -79,26 +95,35 @@ def _chosen(row: Row, tapes: Mapping[str, _Shown]) -> Row:
     return replace(row, diverged=tuple({it.diverged.name: it.diverged for it in best.values()}.values()))
 
 
-def _told(it: _Shown, origin: Origin, folder: Path) -> str:
+def _origin_of(diverged: FailingTape, origin: Origin) -> Origin:
+    if diverged.tape < 0:
+        return replace(origin, scope=diverged.scope, seed=None, tape=name_of(diverged.tape).rpartition(" ")[2])
+    return replace(origin, scope=diverged.scope, index=diverged.tape)
+
+
+def _told(it: _Shown, origin: Origin, saves: Saves) -> str:
     diverged = it.diverged
     if it.shrunk is None:
         return f"{diverged.name} did not diverge when it was played again"
-    drawn = replace(origin, scope=diverged.scope, index=diverged.tape)
-    if diverged.tape < 0:
-        drawn = replace(origin, scope=diverged.scope, seed=None, tape=name_of(diverged.tape).rpartition(" ")[2])
-    finding = Finding(drawn, it.shrunk.tape, it.shrunk.divergence, it.shrunk, False)
-    return render(finding, str(save(finding, folder)))
+    finding = Finding(_origin_of(diverged, origin), it.shrunk.tape, it.shrunk.divergence, it.shrunk, False)
+    saved = saves.keep(finding)
+    return render(finding, None if saved is None else str(saved))
 
 
 @dataclass(frozen=True)
 class AuditOutputs:
-    """Files to write, and the folder for tapes."""
+    """Files to write, and what annotations say before the paths of the target's files."""
 
     json: Path | None
     sarif: Path | None
     html: Path | None
-    folder: Path
     prefix: str = ""
+
+    def write(self, audit: Audit, writer: Writer) -> None:
+        """Write all files."""
+        writer.write(self.json, lambda: json.dumps(to_json(audit), indent=1) + "\n")
+        writer.write(self.sarif, lambda: json.dumps(to_sarif(audit, self.prefix), indent=1) + "\n")
+        writer.write(self.html, lambda: to_html(audit))
 
 
 @dataclass(frozen=True)
@@ -119,19 +144,19 @@ class Result:
 
 
 def run(
-    target: str, budget: AuditBudget, outputs: AuditOutputs, show: Callable[[str], None], only: str = "*"
+    target: str, budget: AuditBudget, saves: Saves, show: Callable[[str], None], only: str = "*", prefix: str = ""
 ) -> Result:
     """Audit a target.
 
     Args:
-        only: the guards to remove, as patterns for ``path:function``, with commas.
+        saves: gets the tapes, as soon as they are seen.
         show: is called with the stage of the audit.
+        only: the guards to remove, as patterns for ``path:function``, with commas.
+        prefix: see `AuditOutputs`.
 
     Raises:
         TargetError: the target cannot be fetched or played.
-        KeepError: a file cannot be written.
     """
-    check_outputs(outputs.json, outputs.sarif, outputs.html, folder=outputs.folder)
     spec = parse(target)
     tree = spec.family.sources(spec)
     show("reading the source")
@@ -148,18 +173,15 @@ def run(
         raise TargetError(f"no function with code on the mapping matches {lost!r}; a pattern is PATH:FUNCTION")
     show("playing tapes")
     coverage = measure_coverage(target, found, changes, sources, budget)
+    origin = Origin(target, tree.release, seed=budget.seed)
+    seen = see(coverage.failing_tapes, target, origin, saves)
     show(f"removing {len(changes)} guards, one at a time")
     reasons = reasons_for(target)
     guards = tried(changes, prove(target, changes, sources, coverage, budget, reasons.unnoticeable), reasons)
     rows = rows_of(found, {path: it.module for path, it in sources.items()}, coverage, guards)
     audit = Audit(target, tree.release, found, coverage, tuple(guards), rows)
     show("shrinking what was found")
-    audit, findings = shown(audit, budget.seed, outputs.folder)
-    if outputs.json is not None:
-        write(outputs.json, json.dumps(to_json(audit), indent=1) + "\n")
-    if outputs.sarif is not None:
-        write(outputs.sarif, json.dumps(to_sarif(audit, outputs.prefix), indent=1) + "\n")
-    if outputs.html is not None:
-        write(outputs.html, to_html(audit))
-    notes = to_github(audit, outputs.prefix)
-    return Result(audit, to_text(audit), tuple(findings), tuple(notes))
+    audit, findings = shown(audit, origin, saves)
+    for it in seen:
+        saves.drop(it)
+    return Result(audit, to_text(audit), tuple(findings), tuple(to_github(audit, prefix)))

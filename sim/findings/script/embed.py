@@ -20,6 +20,9 @@ PACKAGE = "embedded"
 """Our package's name inside a script."""
 
 _TOPS = ("staleloc.models", "staleloc.sim")
+_UNFIT = re.compile("[\0\r\ud800-\udfff]")
+"""What cannot stand as it is in a literal of a file."""
+
 _IMPORT = re.compile(r"^(\s*)(from|import) staleloc\.", re.MULTILINE)
 
 LOADER = '''
@@ -121,6 +124,8 @@ def sources_of(target: ScriptTarget, roots: Iterable[str], own: Mapping[str, str
 def _literal(text: str) -> str:
     """A text as it stands, line by line, in a literal."""
     text = f"{text.rstrip()}\n"
+    if _UNFIT.search(text):
+        return repr(text)
     if "'''" in text:
         return "'''" + text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'") + "'''"
     raw = "r" if "\\" in text else ""

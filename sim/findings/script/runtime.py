@@ -39,7 +39,7 @@ def run(main: Callable[[], int], made_for: str) -> int:
     """
     try:
         return main()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the engine's own exit code must not pass for ours
         print(_unfit(error, made_for), file=sys.stderr)
         return 2
 
@@ -95,7 +95,7 @@ def _wait(answer: int, seconds: float) -> bytes | None:
     return None
 
 
-def _unfit(error: Exception, made_for: str) -> str:
+def _unfit(error: BaseException, made_for: str) -> str:
     """One line that says what failed, and at which line of the script."""
     causes = [error, error.__cause__]
     missing = next((cause for cause in causes if isinstance(cause, ModuleNotFoundError)), None)

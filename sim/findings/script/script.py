@@ -5,6 +5,8 @@ The adapter, the play of each event and the check come along as sources, so a sc
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import textwrap
 from dataclasses import fields
@@ -52,15 +54,18 @@ if sys.version_info < (3, 11):
     sys.exit(2)
 try:
     import torch  # noqa: F401
-except ImportError as missing:
-    print(f"this script needs torch ({missing})", file=sys.stderr)
+except (Exception, SystemExit) as error:
+    print(f"this script needs torch ({' '.join(str(error).split())})", file=sys.stderr)
     sys.exit(2)
 """
 
 _END = """if __name__ == "__main__":
     sys.meta_path.insert(0, Embedded())
-    from {module} import {name}
-
+    try:
+        from {module} import {name}
+    except (Exception, SystemExit) as error:  # exit code 1 would say that the bug shows
+        print(f"not played: {{type(error).__name__}}: {{' '.join(str(error).split())}}", file=sys.stderr)
+        sys.exit(2)
     sys.exit({call})
 """
 
@@ -77,11 +82,13 @@ def script(finding: Finding) -> str:
     asked = file is not None and any(event.kind in file.events for event in finding.tape.events)
     own = {_OWN: file.text} if file is not None and asked else {}
     sources = sources_of(target, (*_roots(finding, target), _RUNTIME), own)
-    name, more = ("run_apart", f', "{finding.divergence.kind}"') if _apart(finding) else ("run", "")
+    name, more = ("run_apart", f", {json.dumps(finding.divergence.kind)}") if _apart(finding) else ("run", "")
     end = _END.format(module=in_script(_RUNTIME), name=name, call=f"{name}(main, MADE_FOR{more})")
     start = f"#!/usr/bin/env python3\n{_header(finding, target)}\n{_START}"
     made_for = f"MADE_FOR = {target.made_for!r}"
-    return "\n\n".join([start, "\n\n\n".join([_main_text(finding, target), made_for, LOADER.strip(), *sources, end])])
+    text = "\n\n".join([start, "\n\n\n".join([_main_text(finding, target), made_for, LOADER.strip(), *sources, end])])
+    ast.parse(text)  # a script that does not parse would end with 1, as if the bug showed
+    return text
 
 
 def _apart(finding: Finding) -> bool:
@@ -92,17 +99,24 @@ def _apart(finding: Finding) -> bool:
 def _header(finding: Finding, target: ScriptTarget) -> str:
     origin, divergence = finding.origin, finding.divergence
     defect = f" with mutant {origin.mutant}" if origin.mutant else ""
+    name, again = _printable(origin.target), _printable(origin.again)
     said = dict.fromkeys((fact(divergence), sentence(divergence, finding.tape)))
     waits = f"A step may take {HANG_SECONDS:g} seconds, or the number in the environment variable HANG_SECONDS.\n"
     text = (
-        f"{divergence.kind} in {origin.target}{defect}, {finding.tape.config.pool} pool\n\n"
+        f"{divergence.kind} in {name}{defect}, {finding.tape.config.pool} pool\n\n"
         + "".join(f"{_wrap(_NODE.sub('a node', line))}\n" for line in said)
         + f"\n{_steps(finding)}{target.run}\n\n"
         "Exit code 1: the bug shows; 0: it does not; 2: the engine could not be loaded or driven.\n"
         f"{waits if _apart(finding) else ''}"
-        f"Written by staleloc {our_version()}, which it does not need. With it:\n\n    {origin.again}"
+        f"Written by staleloc {our_version()}, which it does not need. With it:\n\n    {again}"
     )
+    text = "\n".join(map(_printable, text.split("\n")))
     return '"""' + text.replace("\\", "\\\\").replace('"', "'") + '\n"""'
+
+
+def _printable(text: str) -> str:
+    """A text in one line, with escapes in place of what is not printable or turns the direction of writing."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _steps(finding: Finding) -> str:
@@ -147,8 +161,8 @@ def _main_text(finding: Finding, target: ScriptTarget) -> str:
         call = _call_lines(f"{name}.{_call(event)}")
         lines += [*call[:-1], f"{call[-1]}  # {number}"]
     raised = re.search(r" raised (\w+)", divergence.what) if divergence.kind == "crash" else None
-    more = f', raised="{raised[1]}"' if raised else ""
-    lines += ["", f'return {name}.verdict("{divergence.kind}", step={last + 1}{more})']
+    more = f", raised={json.dumps(raised[1])}" if raised else ""
+    lines += ["", f"return {name}.verdict({json.dumps(divergence.kind)}, step={last + 1}{more})"]
     return "def main() -> int:\n" + textwrap.indent("\n".join(lines), "    ")
 
 
@@ -188,7 +202,7 @@ def _call_lines(call: str) -> list[str]:
 def _story(event: Event) -> str:
     """What an event is, as its class says it."""
     text = (type(event).__doc__ or "").partition("\n\n")[0]
-    return " ".join(text.replace("`", "").split())
+    return _printable(" ".join(text.replace("`", "").split()))
 
 
 def _call(event: Event) -> str:

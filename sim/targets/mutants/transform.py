@@ -201,8 +201,10 @@ class _Importer(MetaPathFinder, InspectLoader):
 
     def get_source(self, fullname: str) -> str:
         name = fullname.removeprefix(self.package).removeprefix(".")
-        source = (self.root / f"{name or '__init__'}.py").read_text(encoding="utf-8")
-        return self.transform(name, source)
+        file = self.root / f"{name or '__init__'}.py"
+        if not file.is_file():  # a pipe would wait for a writer
+            raise ImportError(f"{file} is not a plain file")
+        return self.transform(name, file.read_text(encoding="utf-8"))
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_source(fullname), f"<{fullname}>")

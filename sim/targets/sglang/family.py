@@ -102,6 +102,9 @@ class Sglang(Family):
             return None
         return name
 
+    def files(self, text: str) -> list[Path]:
+        return fetch.files_of(text)
+
     def add(self, text: str) -> str:
         release = fetch.add(text)
         return f"{release.name} is in {release.root}"

@@ -26,7 +26,7 @@ from ..base import TargetError
 from ..family import user_path
 from .sources import CORE_FOLDER, Release, tree_digest, unpack
 
-__all__ = ["Release", "add", "cache_folder", "damaged", "installed", "resolve"]
+__all__ = ["Release", "add", "cache_folder", "damaged", "files_of", "installed", "resolve"]
 
 OLDEST = Version("0.5.11")
 """0.5.10 and its post release load, but their ``alloc_extend`` refuses requests that fit: it counts tokens, not
@@ -44,7 +44,7 @@ _ANY_MACHINE = ("--python-version", "3.11", "--implementation", "cp", "--abi", "
 
 def cache_folder() -> Path:
     """Where releases are kept: ``STALELOC_CACHE``, or the user's cache folder."""
-    return Path(os.environ.get("STALELOC_CACHE") or platformdirs.user_cache_dir("staleloc")).expanduser().absolute()
+    return user_path(os.environ.get("STALELOC_CACHE") or platformdirs.user_cache_dir("staleloc"))
 
 
 def resolve(spec: str) -> Release:
@@ -65,6 +65,24 @@ def resolve(spec: str) -> Release:
         root = _checkout_root(path)
         return Release(spec, _version_of(root), root, cache_folder() / _BYTECODE)
     raise TargetError(f"{spec!r} names no SGLang; use sglang==VERSION, sglang@FOLDER or sglang@FILE.whl")
+
+
+def files_of(spec: str) -> list[Path]:
+    """The wheel, or the folder of sources, that is read for a target name; nothing is fetched.
+
+    Raises:
+        TargetError: it names the home of a user that does not exist.
+    """
+    if spec.startswith("sglang=="):
+        return [cache_folder() / spec.replace("==", "-", 1)]
+    if not spec.startswith("sglang@"):
+        return []
+    path = user_path(spec.removeprefix("sglang@"))
+    if path.suffix == ".whl":
+        return [path]
+    with suppress(TargetError):  # a folder without a package is refused when it is loaded
+        return [_checkout_root(path) / "sglang"]
+    return []
 
 
 def add(spec: str) -> Release:
@@ -263,11 +281,11 @@ def _checkout_root(path: Path) -> Path:
 
 def _version_of(root: Path) -> str | None:
     for name in ("_version.py", "version.py"):
-        try:
-            text = (root / "sglang" / name).read_text(encoding="utf-8")
-        except OSError:
+        file = root / "sglang" / name
+        if not file.is_file():  # also for a pipe, which would wait for a writer
             continue
-        found = re.search(r"""^(?:__)?version(?:__)?\s*(?::[^=]*)?=.*?["']([^"']+)["']""", text, re.MULTILINE)
+        text = file.read_text(encoding="utf-8", errors="replace")
+        found = re.search(r"""^(?:__)?version(?:__)?\s*(?::[^=]*)?=.*?["']([\w.+!-]+)["']""", text, re.MULTILINE)
         if found:
             return found[1]
     return None

@@ -66,8 +66,11 @@ def unpack(wheel: Path, folder: Path) -> None:
             for member in members:
                 if _kept(member.filename):
                     room -= _copy(wheel, archive, member, folder, room)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-        raise TargetError(f"{wheel.name} is not a readable wheel: {error}") from None
+    except TargetError:
+        raise
+    except Exception as error:  # a corrupt archive raises almost anything: of zlib, struct, lzma and zipfile itself
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise TargetError(f"{wheel.name} is not a readable wheel: {said}") from None
     if not (folder / "sglang" / "srt" / "mem_cache").is_dir():
         raise TargetError(f"{wheel.name} has no sglang/srt/mem_cache; it is not a wheel of SGLang")
 
@@ -144,6 +147,6 @@ def _unpacked(wheel: Path) -> Path:
             atexit.register(shutil.rmtree, root, ignore_errors=True)
             names = [name for name in archive.namelist() if name.endswith(".py") or "/rust_tree_core/" in name]
             archive.extractall(root, names)
-    except (OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # see `unpack`
         raise TargetError(f"{wheel} cannot be read as a wheel ({error})") from None
     return root

@@ -10,12 +10,14 @@ import pytest
 
 from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.findings.finding import Origin
+from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.findings.saves import Saves
 from staleloc.sim.findings.search import find
 from staleloc.sim.findings.text import render
 from staleloc.sim.run.campaign import Budget
 from staleloc.sim.run.player import Player
 from staleloc.sim.run.progress import Progress
+from staleloc.sim.tapes.codec import load
 from staleloc.sim.targets.base import TargetError
 
 Spoil = Callable[[str], Path]
@@ -69,12 +71,32 @@ def test_what_was_found_outlives_an_error_of_the_harness(hostile: Spoil) -> None
     assert any(note.startswith("tape ") for note in outcome.results.notes[1:])
 
 
-def test_findings_are_handed_out_one_by_one() -> None:
-    """Each as soon as it is shrunk, so that whatever ends the run later takes none of them away."""
-    kept: list[object] = []
-    outcome = find(Origin("builtin", seed=0, mutant="free-repeats-page"), Budget(tapes=60), 1, keep=kept.append)
+class Watched(Saves):
+    """Notes each step with a finding."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.steps: list[tuple[str, int | None]] = []
+
+    def see(self, finding: Finding) -> None:
+        super().see(finding)
+        self.steps.append(("seen", finding.origin.index))
+
+    def keep(self, finding: Finding) -> Path | None:
+        self.steps.append(("kept", finding.origin.index))
+        return super().keep(finding)
+
+
+def test_findings_are_on_disk_from_when_they_are_seen(tmp_path: Path) -> None:
+    """Whatever ends the run later takes none of them away: unshrunk tapes first, and minimal ones in the end."""
+    saves = Watched(tmp_path)
+    outcome = find(Origin("builtin", seed=0, mutant="free-repeats-page"), Budget(tapes=60), 1, saves=saves)
     assert outcome.findings
-    assert kept == outcome.findings
+    for finding in outcome.findings:
+        index = finding.origin.index
+        assert saves.steps.index(("seen", index)) < saves.steps.index(("kept", index))
+    assert sorted(tmp_path.iterdir()) == sorted(path for path in outcome.saved if path is not None)
+    assert len(outcome.saved) == len(outcome.findings)
 
 
 def stop_shrinking(monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException) -> None:
@@ -92,18 +114,17 @@ def stop_shrinking(monkeypatch: pytest.MonkeyPatch, at: int, error: BaseExceptio
     monkeypatch.setattr(Player, "play", stopping)
 
 
-def test_ctrl_c_in_a_shrink_keeps_the_smallest_tape_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_a_shrink_keeps_the_smallest_tape_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And what was not shrunk yet is kept as it was found."""
     stop_shrinking(monkeypatch, 30, KeyboardInterrupt())
-    kept: list[object] = []
-    outcome = find(Origin("builtin", seed=2, mutant="free-repeats-page"), Budget(tapes=8), 1, keep=kept.append)
+    outcome = find(Origin("builtin", seed=2, mutant="free-repeats-page"), Budget(tapes=8), 1, saves=Saves(tmp_path))
     first, *others = outcome.findings
     assert first.shrunk is not None
     assert (first.shrunk.candidates, first.shrunk.minimal) == (30, False)
     assert 2 <= len(first.tape.events) < first.shrunk.before
     assert others
     assert all(it.shrunk is not None and len(it.tape.events) == it.shrunk.before for it in others)
-    assert kept == outcome.findings
+    assert [load(path) for path in outcome.saved if path is not None] == [it.documented() for it in outcome.findings]
     assert outcome.results.notes == [
         f"interrupted; tape {first.origin.index} is not fully shrunk, and no later tape is shrunk"
     ]

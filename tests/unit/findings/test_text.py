@@ -11,8 +11,9 @@ from staleloc.models.situations import SITUATIONS
 from staleloc.sim.core.divergence import CLASSES, Divergence
 from staleloc.sim.core.tape import Tape
 from staleloc.sim.findings.explain import fact, marks, sentence, steps
-from staleloc.sim.findings.files import KeepError, check_file, check_folder, save
+from staleloc.sim.findings.files import KeepError, check_file, check_folder
 from staleloc.sim.findings.finding import Finding, Origin
+from staleloc.sim.findings.saves import Saves
 from staleloc.sim.findings.summary import Summary
 from staleloc.sim.findings.text import columns, render
 from staleloc.sim.parts.allocator import events as ev
@@ -77,7 +78,8 @@ def test_the_command_line_can_be_pasted() -> None:
 
 def test_a_saved_tape_says_where_it_comes_from(tmp_path: Path) -> None:
     finding = Finding(Origin("sglang==0.5.12", "0.5.12", None, 0, 17), TAPE, LEAK)
-    path = save(finding, tmp_path / "new")
+    path = Saves(tmp_path / "new").keep(finding)
+    assert path is not None
     assert path.name == "sglang-0.5.12-seed0-tape17-leak.json"
     saved = load(path)
     assert saved == finding.documented()
@@ -95,7 +97,9 @@ def test_a_saved_tape_says_where_it_comes_from(tmp_path: Path) -> None:
     ],
 )
 def test_file_names_are_plain(target: str, name: str, tmp_path: Path) -> None:
-    assert save(Finding(Origin(target, seed=0, index=1), TAPE, LEAK), tmp_path).name == name
+    path = Saves(tmp_path).keep(Finding(Origin(target, seed=0, index=1), TAPE, LEAK))
+    assert path is not None
+    assert path.name == name
 
 
 def test_checking_a_file_leaves_nothing_and_destroys_nothing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import jsonschema
 import pytest
 from checkout import Repository
@@ -179,7 +180,7 @@ def test_no_output_is_a_base_and_one_that_fails_takes_no_other_with_it(
     """A file of accepted findings is not overwritten; a report that cannot be made makes the exit code 2."""
     file = Path("accepted.json")
     file.write_text(to_text([]), encoding="utf-8")
-    with pytest.raises(KeepError, match=r"accepted\.json is a base, and would be overwritten"):
+    with pytest.raises(click.UsageError, match=r"--json accepted\.json is the file that --base reads"):
         ci("--base", str(file), "--json", "./accepted.json", "--tapes", "1")
     assert file.read_text(encoding="utf-8") == to_text([])
 

@@ -72,13 +72,13 @@ def test_the_table_is_written_between_marks(small: Matrix, tmp_path: Path) -> No
     first, last = pages.MARKS
     readme.write_text(f"# Ours\n{first}\nold\n{last}\nmore\n")
     for _ in range(2):
-        pages.write_markdown(readme, small, [PARTIAL])
+        readme.write_text(pages.to_markdown_in(readme, small, [PARTIAL]))
     assert readme.read_text() == f"# Ours\n{first}\n{pages.readme(small, [PARTIAL])}{last}\nmore\n"
-    pages.write_markdown(page, small, [PARTIAL])
+    page.write_text(pages.to_markdown_in(page, small, [PARTIAL]))
     assert page.read_text() == pages.to_markdown(small, [PARTIAL])
     readme.write_text(f"{first}\nold\n")
     with pytest.raises(KeepError, match="without"):
-        pages.write_markdown(readme, small, [PARTIAL])
+        readme.write_text(pages.to_markdown_in(readme, small, [PARTIAL]))
 
 
 @pytest.mark.parametrize(
