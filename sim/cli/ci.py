@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .paths import BASE, CHECKOUT, FILE, FOLDER, Command
+from .paths import BASE, CHECKOUT, FILE, FOLDER, TAPES, Command
 from .text import MAX_SEED, check_seconds, cpus, finish, isolation_options, say, warn
 
 __all__ = ["ci"]
@@ -46,7 +46,7 @@ DEFAULT_MINUTES = 5.0
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes.  [default: one a CPU]")
 @click.option(
     "--kept",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=TAPES,
     metavar="DIR",
     help="Folder of kept tapes.  [default: that of --save]",
 )
