@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-__all__ = ["FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES", "Config", "ConfigError"]
+__all__ = [
+    "CHECKS", "END_TOKEN", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES",
+    "Config", "ConfigError",
+]  # fmt: skip
 
 LEVELS = ("allocator", "engine")
 
@@ -14,11 +17,15 @@ _TITLES = {
     "spec": "speculative decode",
     "graphs": "captured graphs",
     "scheduler": "a scheduler",
+    "overlap": "two batches in flight",
 }
 """Feature of the engine level -> what it is, for messages. A scheduler admits by its own budgets."""
 
 FEATURES = tuple(_TITLES)
 """Features of the engine level."""
+
+CHECKS = ("hits",)
+"""Checks of the engine level that are off unless a tape asks for them."""
 
 FULL = "full"
 SWA = "swa"
@@ -34,6 +41,9 @@ MAX_HOST_SIZE = 4 * MAX_SIZE
 MAX_LAYERS = 128
 MAX_SPEC = 16
 MAX_CONTEXT = 4096
+
+END_TOKEN = 0
+"""The token that ends a request when it is sampled, where a tape says what is sampled."""
 
 TOKENS_WITHOUT_LIMIT = 96
 """Tokens of a request at most in a tape whose config has no context length."""
@@ -81,6 +91,7 @@ class Config:
         max_prefill: with a scheduler, input tokens of a prefill batch at most, beyond its first prompt.
         prefix_cache: with a scheduler, finished requests stay in a prefix tree.
         new_token_ratio: with a scheduler, how many percent of their new tokens running requests are expected to need.
+        checks: the `CHECKS` that are made besides those that always are, in their order; at the engine level only.
     """
 
     pool: str = "hybrid"
@@ -109,6 +120,7 @@ class Config:
     max_prefill: int = _of("scheduler", 0)
     prefix_cache: bool = _of("scheduler", True)
     new_token_ratio: int = _of("scheduler", 0)
+    checks: tuple[str, ...] = ()
 
     @property
     def unused(self) -> dict[str, tuple[str, ...]]:
@@ -192,6 +204,10 @@ class Config:
             raise ConfigError(f"features must be some of {', '.join(FEATURES)}, each once and in this order")
         if self.features and self.level != "engine":
             raise ConfigError("features are of the engine level")
+        if self.checks != tuple(name for name in CHECKS if name in self.checks):
+            raise ConfigError(f"checks must be some of {', '.join(CHECKS)}, each once and in this order")
+        if self.checks and self.level != "engine":
+            raise ConfigError("checks that are asked for are of the engine level")
         self._check_unused()
         if not 0 <= self.reserved_decode <= MAX_SIZE:
             raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")
@@ -200,6 +216,8 @@ class Config:
 
     def _check_scheduler(self) -> None:
         if "scheduler" not in self.features:
+            if "overlap" in self.features:
+                raise ConfigError("overlap takes a scheduler; add the feature scheduler")
             return
         if not 0 <= self.chunk <= MAX_SIZE or self.chunk % self.page_size:
             raise ConfigError(f"chunk must be 0 or a multiple of page_size {self.page_size}, not {self.chunk}")

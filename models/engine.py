@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .config import SWA, Config
 from .graphs import Graphs
+from .hits import Hits
 from .mapping import Mapping
 from .prefix import PrefixTags
 from .requests import Phase, Request
@@ -22,6 +23,7 @@ class EngineWorld(Witness):
         swa_layers: for each layer, whether it is an SWA layer.
         graphs: captures, and runs through graphs.
         mapping: the target's table as it was read after each event.
+        hits: the prefix tree as it was after the last event; only the check of hits keeps it.
     """
 
     def __init__(self, config: Config) -> None:
@@ -32,6 +34,7 @@ class EngineWorld(Witness):
         self.requests: dict[int, Request] = {}
         self.graphs = Graphs()
         self.mapping = Mapping(0)
+        self.hits = Hits()
         self.aborted: set[tuple[int, ...]] = set()
 
     def arrive(self, number: int, tokens: list[int]) -> None:

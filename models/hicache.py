@@ -9,10 +9,13 @@ __all__ = ["Copied", "Fault", "overlap_fault", "partition_fault"]
 
 
 class Fault(NamedTuple):
-    """A fault in a pool: a class of divergence, and a message."""
+    """A fault in a pool: a class of divergence, and a message; the pool and the page that are wrong, and its owners."""
 
     kind: str
     what: str
+    pool: str = ""
+    page: int = 0
+    owners: tuple[str, ...] = ()
 
 
 class Copied(NamedTuple):
@@ -59,24 +62,29 @@ def partition_fault(
     for owner, owned in owners.items():
         for page in set(owned):
             if not 1 <= page <= pages:
-                return Fault("out-of-bounds", f"{owner} has {pool} page {page}; its pages are 1 to {pages}")
+                what = f"{owner} has {pool} page {page}; its pages are 1 to {pages}"
+                return Fault("out-of-bounds", what, pool, page, (owner,))
             if page in owner_of:
-                return Fault("alias", f"{pool} page {page} belongs to {owner_of[page]} and to {owner}")
+                what = f"{pool} page {page} belongs to {owner_of[page]} and to {owner}"
+                return Fault("alias", what, pool, page, (owner_of[page], owner))
             owner_of[page] = owner
     beyond = {page for page in listed if not 1 <= page <= pages}
     if beyond:
         return Fault("out-of-bounds", f"{pool} page {min(beyond)} is in the free list; its pages are 1 to {pages}")
     if len(listed) != len(free):
         twice = min(page for page in listed if free.count(page) > 1)
-        return Fault("double-free", f"{pool} page {twice} is in the free list more than once")
+        return Fault("double-free", f"{pool} page {twice} is in the free list more than once", pool, twice)
     taken = listed & owner_of.keys()
     if taken:
         page = min(taken)
-        return Fault("use-after-free", f"{pool} page {page} is in the free list while {owner_of[page]} has it")
+        what = f"{pool} page {page} is in the free list while {owner_of[page]} has it"
+        return Fault("use-after-free", what, pool, page, (owner_of[page],))
     racing = listed & flying
     if racing:
-        return Fault("race", f"{pool} page {min(racing)} is in the free list while a transfer still uses it")
+        page = min(racing)
+        return Fault("race", f"{pool} page {page} is in the free list while a transfer still uses it", pool, page)
     missing = set(range(1, pages + 1)) - listed - owner_of.keys() - flying
     if missing:
-        return Fault("leak", f"{pool} page {min(missing)} has no owner and is in no free list")
+        page = min(missing)
+        return Fault("leak", f"{pool} page {page} has no owner and is in no free list", pool, page)
     return None

@@ -30,6 +30,8 @@ class Node(Protocol):
     def host_full(self) -> tuple[int, ...] | None: ...
     @property
     def host_swa(self) -> tuple[int, ...] | None: ...
+    @property
+    def full_locks(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def found_whole(placed: Sequence[Placed], tokens: Sequence[int], page_size: int)
 def structure_fault(nodes: Sequence[Node], page_size: int) -> str | None:
     """The fault in the tree's shape, or None."""
     children: dict[int | None, set[tuple[int, ...]]] = {}
+    off_device = {node.node for node in nodes if node.full is None}
     for node in nodes:
         if not node.tokens or len(node.tokens) % page_size:
             return f"node {node.node} has a key of {len(node.tokens)} tokens; keys are whole pages of {page_size}"
@@ -97,6 +100,8 @@ def structure_fault(nodes: Sequence[Node], page_size: int) -> str | None:
             return f"node {node.node} has SWA slots without full slots"
         if node.full is None and node.host_full is None:
             return f"node {node.node} is neither on the device nor on the host"
+        if node.full is not None and node.parent in off_device:
+            return f"node {node.node} is on the device, and its parent, node {node.parent}, is not"
     return None
 
 

@@ -54,7 +54,12 @@ class SchedulerWorld(EngineWorld):
         waiting: the requests that wait for slots, in the order of the queue.
         chunked: the request whose prompt is computed in part.
         aborts_chunked: whether a scheduler like the target's aborts a request between two chunks.
+        in_rounds: whether a batch is computed and its results are processed before the next one is formed.
+        due: whether the scheduler's loop is in the middle of a turn, where no request arrives.
     """
+
+    in_rounds = True
+    due = False
 
     def __init__(self, config: Config, aborts_chunked: bool = True) -> None:
         super().__init__(config)
@@ -72,6 +77,11 @@ class SchedulerWorld(EngineWorld):
     def running(self) -> list[int]:
         """The requests that decode."""
         return [number for number, request in self.requests.items() if request.phase is Phase.RUNNING]
+
+    @property
+    def holding(self) -> list[int]:
+        """The requests that hold slots: those that run, and the one between two chunks."""
+        return [*self.running, *([] if self.chunked is None else [self.chunked])]
 
     @property
     def idle(self) -> bool:

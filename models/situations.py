@@ -9,6 +9,7 @@ __all__ = [
     "DISAGG_SITUATIONS",
     "ENGINE_SITUATIONS",
     "GRAPH_SITUATIONS",
+    "OVERLAP_SITUATIONS",
     "RESULT_SITUATIONS",
     "SCHEDULER_SITUATIONS",
     "SITUATIONS",
@@ -205,6 +206,26 @@ SCHEDULER_SITUATIONS: dict[str, str] = {name: ENGINE_SITUATIONS[name] for name i
     "aborted_chunked": "a request was aborted between two chunks",
 }
 """The same with a scheduler."""
+
+
+OVERLAP_SITUATIONS: dict[str, str] = {
+    "stopped_in_flight": "a request ended with a token that stops it while the next batch already computed that token",
+    "filled_in_flight": "a request reached its last token while the next batch already computed that token",
+    "over_allocated_page": "the next batch had opened a new page for a request whose last token was just known",
+    "left_out_finishing": "a decode batch left out a request whose last token was in flight",
+    "aborted_in_flight": "a request was aborted while a batch with it was in flight",
+    "aborted_chunk_in_flight": "a request was aborted while a chunk in the middle of its prompt was in flight",
+    "retracted_in_flight": "a request was retracted while a batch with it was in flight",
+    "retracted_aborted": "a request was retracted after it was aborted and before the abort took effect",
+    "result_dropped": "the result of a batch came for a request that had left it",
+    "number_reused": "the result of a batch came for a request that had left, and another had its number",
+    "merged_in_flight": "a prefill batch joined requests that decode while it was in flight",
+    "decoded_before_result": "a request decoded before the result of its prompt was processed",
+    "stored_in_flight": "a chunk was stored while it was in flight",
+    "prefilled_in_flight": "a prefill batch was launched while another one was in flight",
+    "filtered_in_flight": "a decode batch went on with fewer requests than the one in flight",
+}
+"""The same with two batches in flight."""
 
 
 class Witness:

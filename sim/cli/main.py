@@ -27,6 +27,7 @@ from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
 from .targets import mutants, scenarios, targets
 from .text import (
     MAX_SEED,
+    checks_option,
     cpus,
     events_file,
     events_option,
@@ -88,6 +89,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
+@checks_option
 @events_option
 @isolation_options
 @click.option(
@@ -121,6 +123,7 @@ def fuzz(
     mutant: str | None,
     level: str | None,
     features: tuple[tuple[str, ...], bool],
+    checks: tuple[str, ...],
     bases: tuple[str, ...],
     json_file: Path | None,
     repro_file: Path | None,
@@ -134,7 +137,7 @@ def fuzz(
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features))
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 
@@ -146,6 +149,7 @@ def fuzz(
     help="What to play it on.  [default: builtin; a tape file that was found elsewhere needs it]",
 )
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
+@checks_option
 @events_option
 @isolation_options
 @click.option(
@@ -158,6 +162,7 @@ def replay(
     tape: str,
     target: str | None,
     mutant: str | None,
+    checks: tuple[str, ...],
     times: int,
     json_file: Path | None,
     repro_file: Path | None,
@@ -166,7 +171,7 @@ def replay(
     """Play TAPE: a tape file, or the name of a packaged scenario."""
     from . import run as cli_run
 
-    return cli_run.replay(tape, target, mutant, times, cli_run.Outputs(json_file, repro_file, None, test_file))
+    return cli_run.replay(tape, target, mutant, checks, times, cli_run.Outputs(json_file, repro_file, None, test_file))
 
 
 cli.add_command(ci)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ...models.config import LEVELS
+from ...models.config import CHECKS, LEVELS
+from ..core.tape import Tape
 from ..findings import search as fuzzing
+from ..findings.cause import Cause
 from ..findings.files import Writer
 from ..findings.finding import Finding, Origin
 from ..findings.regression import regression_test
@@ -73,8 +75,11 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: 
         outcome = fuzzing.find(origin, budget, workers, show, Saves(outputs.folder, writer))
     results = outcome.results
     known = split(origin.target, bases, outcome.findings)
-    for finding, path, seconds in zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True):
-        _report(finding, path, seconds)
+    shown = zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True)
+    files = {finding.signature: (path, seconds) for finding, path, seconds in shown}
+    for cause in outcome.causes:
+        path, seconds = files[cause.first.signature]
+        _report(cause.first, path, seconds, _others(cause))
     _report_known(outcome.findings, known)
     summary = Summary(
         target=origin.target,
@@ -90,6 +95,7 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: 
         seen=results.seen,
         diverged=results.diverged,
         interrupted=results.interrupted,
+        causes=outcome.causes,
     )
     say(summary.text(), newline=False)
     for note in results.notes:
@@ -98,9 +104,11 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: 
     return finish(1 if None in known else 2 if results.interrupted else 0, writer.failed)
 
 
-def replay(name: str, target: str | None, mutant: str | None, times: int, outputs: Outputs) -> int:
-    """Play a tape and report; the exit code."""
-    tape = replaying.find_tape(name)
+def replay(
+    name: str, target: str | None, mutant: str | None, checks: tuple[str, ...], times: int, outputs: Outputs
+) -> int:
+    """Play a tape, with these checks besides its own, and report; the exit code."""
+    tape = _asking(replaying.find_tape(name), checks, name)
     if target is None:
         target, known = replaying.origin_of(tape, name)
         mutant = mutant or known
@@ -116,7 +124,7 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
         say(f"{name} on {target}: {note}")
     findings = []
     if played.divergence is not None:
-        origin = Origin(target, release, mutant, tape=name)
+        origin = Origin(target, release, mutant, tape=name, checks=checks)
         findings.append(Finding(origin, played.tape, played.divergence))
         _report(findings[0])
         if played.skipped:
@@ -152,6 +160,16 @@ def replay(name: str, target: str | None, mutant: str | None, times: int, output
     return finish(1 if findings else 0, writer.failed)
 
 
+def _asking(tape: Tape, checks: tuple[str, ...], name: str) -> Tape:
+    """The tape, which asks for these checks too."""
+    if checks and tape.config.level == LEVELS[0]:
+        raise Unplayable(
+            f"--checks are of the engine level, and {name} is of the {LEVELS[0]} level; leave out --checks"
+        )
+    asked = tuple(known for known in CHECKS if known in (*tape.config.checks, *checks))
+    return replace(tape, config=replace(tape.config, checks=asked))
+
+
 def _applied(played: replaying.Replayed, times: int) -> str:
     """How many events did what they say, of a tape of whole requests, whose events may not apply."""
     if played.tape.config.level == LEVELS[0]:
@@ -167,7 +185,16 @@ def _report_known(findings: Sequence[Finding], known: Sequence[str | None]) -> N
             say(f"known: tape {finding.origin.index}, {finding.divergence.kind}: {why}")
 
 
-def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None) -> None:
-    first, _, rest = render(finding, None if saved is None else str(saved), seconds).partition("\n")
+def _others(cause: Cause) -> str:
+    """What else shows the same cause as the reported finding."""
+    more = len(cause.findings) - 1
+    words = [f"{more} more minimal tape{'s' * (more != 1)} of this cause"] if more else []
+    if cause.not_shrunk:
+        words.append(f"{cause.not_shrunk} more way{'s' * (cause.not_shrunk != 1)} to diverge not shrunk")
+    return f"{', '.join(words)}; shown by {cause.tapes} tapes of the campaign" if words else ""
+
+
+def _report(finding: Finding, saved: Path | None = None, seconds: float | None = None, others: str = "") -> None:
+    first, _, rest = render(finding, None if saved is None else str(saved), seconds, others).partition("\n")
     say(first, bold=True)
     say(rest)

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 
 import click
 
+from ...models.config import CHECKS
 from ..core.text import printable
 from ..targets.base import ASKED
 from .paths import READ
 
 __all__ = [
     "MAX_SEED",
-    "check_seconds", "cpus", "events_file", "events_option", "features_of", "finish", "help_alone",
+    "check_seconds", "checks_option", "cpus", "events_file", "events_option", "features_of", "finish", "help_alone",
     "isolation_options", "open_streams", "say", "time_limit", "warn",
 ]  # fmt: skip
 
@@ -112,6 +113,23 @@ def events_option(command: F) -> F:
 
     told = "Python file that declares events of your own; it is executed (see docs/EVENTS.md)."
     return click.option("--events", metavar="FILE", type=READ, help=told)(with_events)  # type: ignore[return-value]
+
+
+def checks_option(command: F) -> F:
+    """A command's option ``--checks``: the names in a list, in the order of `CHECKS`."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+        names = [name.strip() for name in value.split(",")] if value is not None else []
+        unknown = [name for name in names if name not in CHECKS]
+        if unknown:
+            raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(CHECKS)}", ctx, param)
+        return tuple(name for name in CHECKS if name in names)
+
+    told = (
+        f"Checks at the engine level that are off by default, of {', '.join(CHECKS)}: a cached prefix that is lost is "
+        "no wrong answer, but work done twice."
+    )
+    return click.option("--checks", metavar="NAMES", callback=read, help=told)(command)
 
 
 def isolation_options(command: F) -> F:

@@ -24,6 +24,7 @@ CLASSES: dict[str, str] = {
     "graph-pollution": "a captured graph uses a translation from before its capture",
     "over-admission": "a request was admitted, or may be admitted, with slots that do not exist or that others need",
     "starvation": "a request waits although enough slots are free",
+    "lost-hit": "a cached prefix was not found again although nothing had evicted it; only a check of hits reports it",
     "crash": "the target raised an exception or its process died",
     "hang": "the target did not return",
 }
@@ -62,6 +63,10 @@ class Divergence:
         rows: the locs concerned, at most eight.
         during: decisive situations of the event; see `staleloc.models.situations`.
         state: the relevant state, in lines for people. Divergences that differ only in it are the same.
+        calls: the call chain in the target's own code, from the driver's call to the exception or to the change that
+            made the state wrong, as ``file:line function``; empty if it is not known. Like `state`, it tells no two
+            divergences apart.
+        consequences: what other checks find after the same event, each with the check's name; likewise.
     """
 
     kind: str
@@ -72,6 +77,8 @@ class Divergence:
     rows: tuple[LocRow, ...] = ()
     during: tuple[str, ...] = ()
     state: tuple[str, ...] = field(default=(), compare=False)
+    calls: tuple[str, ...] = field(default=(), compare=False)
+    consequences: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> tuple[str, str]:

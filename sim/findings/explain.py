@@ -183,6 +183,8 @@ def config_words(config: Config) -> str:
         parts.append(f"{config.spec_draft_tokens} tokens verified")
     if config.bigram:
         parts.append("keys are bigrams")
+    if config.checks:
+        parts.append(f"checked for {' and '.join(config.checks)}")
     return ", ".join(parts)
 
 

@@ -39,6 +39,7 @@ class Origin:
         index: the tape's number in the campaign.
         tape: what `staleloc replay` was given, or None.
         scope: the scope of the campaign.
+        checks: what `staleloc replay` was told to check besides what the tape asks for.
     """
 
     target: str
@@ -48,6 +49,7 @@ class Origin:
     index: int | None = None
     tape: str | None = None
     scope: Scope = Scope()  # noqa: RUF009 - frozen
+    checks: tuple[str, ...] = ()
 
     @property
     def recorded(self) -> str:
@@ -60,6 +62,7 @@ class Origin:
         words = ["staleloc"]
         if self.tape is not None:
             words += ["replay", self.tape, "--target", self.target]
+            words += ["--checks", ",".join(self.checks)] if self.checks else []
         else:
             assert self.index is not None
             words += ["fuzz", "--target", self.target, "--seed", str(self.seed), "--tapes", str(self.index + 1)]
@@ -80,6 +83,7 @@ class Finding:
         tape: the minimal tape, or the replayed one.
         shrunk: the shrink; None if there was none.
         unsteady: the tape had another outcome in another process.
+        cause: its cause in a few words, see `Cause.label`; empty if it was not sought.
     """
 
     origin: Origin
@@ -87,6 +91,7 @@ class Finding:
     divergence: Divergence
     shrunk: Shrunk | None = None
     unsteady: bool = False
+    cause: str = ""
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -113,6 +118,8 @@ class Finding:
             "check": self.divergence.check,
             "what": fact(self.divergence),
             "sentence": sentence(self.divergence, self.tape),
+            "cause": self.cause or None,
+            "calls": list(self.divergence.calls) or None,
             "staleloc": our_version(),
             "events": events_origin(self.tape.events),
         }

@@ -16,7 +16,7 @@ __all__ = ["Saves", "is_saved_name"]
 
 _UNSHRUNK = "-unshrunk"
 
-_SAVED = re.compile(rf".*-({'|'.join(map(re.escape, CLASSES))})({_UNSHRUNK})?\.json")
+_SAVED = re.compile(rf".*-({'|'.join(map(re.escape, CLASSES))})(-in-[\w.]+|{_UNSHRUNK})?\.json", re.ASCII)
 
 
 def is_saved_name(name: str) -> bool:
@@ -101,9 +101,9 @@ def _name(finding: Finding) -> str:
     if origin.scope.level != LEVELS[0]:
         parts += [origin.scope.level, *origin.scope.features]
     drawn = [origin.tape] if origin.tape is not None else [f"seed{origin.seed}", f"tape{origin.index}"]
-    parts += [*drawn, finding.divergence.kind]
+    parts += [*drawn, finding.cause or finding.divergence.kind]
     return "-".join(map(_plain, parts))
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[-80:]
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[-80:]

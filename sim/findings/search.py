@@ -1,14 +1,15 @@
-"""From a campaign to findings: play, shrink what diverged, and keep one finding a bug.
+"""From a campaign to causes: play, group what diverged by its place in the target's code, and shrink the shortest.
 
 outcome = find(Origin("builtin", seed=0), Budget(tapes=1000), workers=2)
-outcome.findings    # in the order of tape numbers
+outcome.causes      # one a bug, as far as this can be decided
+outcome.findings    # all that were shrunk, the ones of a cause in the order in which they were
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,10 +24,15 @@ from ..run.process import ANSWER_SECONDS, WorkerProcess
 from ..run.progress import Progress
 from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
 from ..targets.base import TargetError
+from .cause import Cause, same_cause, same_place
 from .finding import Finding, Origin
 from .saves import Saves
 
 __all__ = ["Outcome", "OutOfTime", "Shrinker", "find"]
+
+SHRUNK = 2
+"""Tapes that are shrunk of those that are certain to have one cause; a minimal tape may be shorter than another by
+chance."""
 
 HANG_SECONDS = 3.0
 """Seconds of processor time for a candidate if the target does not return in the bug, and"""
@@ -44,14 +50,16 @@ class Outcome:
 
     Attributes:
         results: the campaign's results.
-        findings: one a bug, in the order of tape numbers.
+        findings: the distinct ones, in the order in which they were shrunk.
         saved: the file of each finding, in the same order; None for one that is not saved.
+        causes: the findings, grouped by cause, in the order of their first findings.
         shrink_seconds: how long the shrink of each finding took, in the same order.
     """
 
     results: Results
     findings: list[Finding] = field(default_factory=list)
     saved: list[Path | None] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
     shrink_seconds: list[float] = field(default_factory=list)
 
 
@@ -84,24 +92,73 @@ def find(
     outcome = Outcome(results)
     for index in sorted(seen.keys() - {found.index for found in results.found}):
         kept.drop(seen[index])
-    signatures = set()
     with closing(Shrinker(origin.target, origin.mutant, results)) as shrinker:
-        for number, found in enumerate(results.found, 1):
-            shrunk, seconds = shrinker.run(found, partial(show.shrinking, number, len(results.found)))
-            unsteady = shrinker.again(shrunk) != shrunk.divergence
-            if unsteady and found.divergence.kind == "hang":  # the campaign has seen this tape hang twice
-                shrunk = Shrunk(found.tape, found.divergence, len(found.tape.events), shrunk.candidates, False)
-                results.notes.append(f"tape {found.index} is not shrunk: a shorter one did not hang again")
-                unsteady = False
-            finding = Finding(replace(origin, index=found.index), shrunk.tape, shrunk.divergence, shrunk, unsteady)
-            if finding.signature not in signatures:
-                signatures.add(finding.signature)
-                outcome.findings.append(finding)
-                outcome.saved.append(kept.keep(finding))
-                outcome.shrink_seconds.append(seconds)
-            else:
-                kept.drop(finding)
+        groups = _groups(origin.target, [shrinker.located(found) for found in results.found])
+        for number, group in enumerate(groups, 1):
+            _examine(origin, group, shrinker, partial(show.shrinking, number, len(groups)), outcome, kept)
     return outcome
+
+
+def _groups(target: str, located: Sequence[Found]) -> list[list[Found]]:
+    """What is certain to have one cause, the shortest tapes of a group first."""
+    groups: list[list[Found]] = []
+    for found in located:
+        alike = (it for it in groups if same_place(target, it[0].divergence, found.divergence))
+        group = next(alike, None)
+        if group is None:
+            groups.append([found])
+        else:
+            group.append(found)
+    return [sorted(group, key=lambda it: (it.divergence.event, it.index)) for group in groups]
+
+
+def _examine(
+    origin: Origin,
+    group: Sequence[Found],
+    shrinker: Shrinker,
+    show: Callable[[int], None],
+    outcome: Outcome,
+    kept: Saves,
+) -> None:
+    """Shrink the shortest tapes of a group, until some show its cause, and enter their findings."""
+    shown = 0
+    cause: Cause | None = None
+    for found in group:
+        here = replace(origin, index=found.index)
+        if shown == SHRUNK and cause is not None:
+            cause.not_shrunk += 1
+            cause.tapes += found.tapes
+            kept.drop(Finding(here, found.tape, found.divergence))
+            continue
+        shrunk, seconds, unsteady = shrinker.confirmed(found, show)
+        divergence = shrinker.place(shrunk)
+        finding = Finding(here, shrunk.tape, divergence, shrunk, unsteady)
+        entered = _enter(finding, found.tapes, outcome)
+        finding = replace(finding, cause=entered.label)
+        if all(it.signature != finding.signature for it in outcome.findings):
+            outcome.findings.append(finding)
+            outcome.saved.append(kept.keep(finding))
+            outcome.shrink_seconds.append(seconds)
+        else:
+            kept.drop(finding)
+        if same_place(origin.target, found.divergence, divergence):
+            shown, cause = shown + 1, entered
+
+
+def _enter(finding: Finding, tapes: int, outcome: Outcome) -> Cause:
+    """Enter a finding into the cause that it has, into a new one if there is none. Two causes that it has are one."""
+    cause, *others = [it for it in outcome.causes if any(same_cause(known, finding) for known in it.findings)] or [
+        Cause([], 0)
+    ]
+    for other in others:
+        cause.join(other)
+        outcome.causes.remove(other)
+    if cause not in outcome.causes:
+        outcome.causes.append(cause)
+    if all(it.signature != finding.signature for it in cause.findings):
+        cause.findings.append(finding)
+    cause.tapes += tapes
+    return cause
 
 
 def _took_the_process(divergence: Divergence) -> bool:
@@ -180,6 +237,16 @@ class Shrinker:
             self._note(found.index, shrunk.ended)
         return shrunk, seconds
 
+    def confirmed(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float, bool]:
+        """The same, and whether the shrunk tape had another outcome in a fresh process."""
+        shrunk, seconds = self.run(found, show)
+        unsteady = self.again(shrunk) != shrunk.divergence
+        if unsteady and found.divergence.kind == "hang":  # the campaign has seen this tape hang twice
+            shrunk = Shrunk(found.tape, found.divergence, len(found.tape.events), shrunk.candidates, False)
+            self._results.notes.append(f"tape {found.index} is not shrunk: a shorter one did not hang again")
+            unsteady = False
+        return shrunk, seconds, unsteady
+
     def _note(self, tape: int, ended: KeyboardInterrupt | TargetError) -> None:
         if isinstance(ended, KeyboardInterrupt):
             self._interrupted = True
@@ -197,6 +264,25 @@ class Shrinker:
         judge = _limited(_counted(player.play, show), deadline)
         shrunk = shrink(found.tape, found.divergence, profile, judge, budget, player.effect)
         return shrunk, time.monotonic() - started
+
+    def located(self, found: Found) -> Found:
+        """The same with the place in the target's code that made the state wrong, as far as it can be known."""
+        return replace(found, divergence=self._located(found.tape, found.divergence))
+
+    def place(self, shrunk: Shrunk) -> Divergence:
+        """A shrunk tape's divergence with its place, likewise."""
+        return self._located(shrunk.tape, shrunk.divergence)
+
+    def _located(self, tape: Tape, divergence: Divergence) -> Divergence:
+        if self._interrupted or _took_the_process(divergence):
+            return divergence
+        try:
+            return self._player("shrink").located(tape, divergence)
+        except KeyboardInterrupt:
+            self._interrupted = True
+        except TargetError as error:
+            self._results.notes.append(f"a tape could not be played again: {error}")
+        return divergence
 
     def again(self, shrunk: Shrunk) -> Divergence | None:
         """The tape's divergence in a fresh process."""

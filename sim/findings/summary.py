@@ -12,6 +12,7 @@ from ..parts.situations import possible
 from ..tapes.codec import to_json
 from ..tapes.scenarios import lookalike
 from ..targets.base import Profile
+from .cause import Cause
 from .explain import fact, sentence
 from .finding import Finding
 from .text import columns
@@ -33,7 +34,9 @@ class Summary:
         seed: the campaign's seed; None for a replay.
         profiles: the ways in which the target was driven.
         seen: situation -> how often it happened.
-        diverged: tapes that diverged; `findings` holds one a bug.
+        diverged: tapes that diverged.
+        findings: the distinct ones of them.
+        causes: the findings by cause; if there are none, each finding is a cause.
         skipped: how many of the events did not apply.
         interrupted: the budget was not spent, so a run without a divergence proves nothing.
     """
@@ -51,6 +54,12 @@ class Summary:
     diverged: int
     skipped: int = 0
     interrupted: bool = False
+    causes: Sequence[Cause] = ()
+
+    @property
+    def grouped(self) -> Sequence[Cause]:
+        """The findings by cause."""
+        return self.causes or [Cause([finding], 1) for finding in self.findings]
 
     @property
     def events_per_second(self) -> float:
@@ -64,7 +73,8 @@ class Summary:
             "release": self.release,
             "seed": self.seed,
             "verdict": self._verdict(),
-            "divergences": [_divergence(finding) for finding in self.findings],
+            "causes": [_cause(cause, self.findings) for cause in self.grouped],
+            "divergences": [_divergence(finding, self._number(finding)) for finding in self.findings],
             "tapes": self.tapes,
             "events": self.events,
             "applied": self.events - self.skipped,
@@ -81,8 +91,9 @@ class Summary:
 
     def text(self) -> str:
         """The summary in lines: what was found, how much was played, which situations were reached."""
-        number = len(self.findings)
-        bugs = f"{number} distinct finding{'s' * (number != 1)}" if number else "no divergence"
+        causes = self.grouped
+        bugs = f"{_counted(len(causes), 'cause')}, {_counted(len(self.findings), 'distinct finding')}"
+        bugs = bugs if causes else "no divergence"
         alike = [_alike(finding) for finding in self.findings]
         bugs += f", {sum(map(bool, alike))} like a known scenario" if any(alike) else ""
         of = f"; {self.diverged} of {self.tapes} tapes diverged" if self.diverged else ""
@@ -93,7 +104,7 @@ class Summary:
             f"{self.tapes} tapes, {self.events} events, {self.events_per_second:.0f} events/s, {self.seconds:.1f} s",
         ]
         if len(self.findings) > 1:
-            lines += columns([_row(*it) for it in zip(self.findings, alike, strict=True)])
+            lines += [line for number, cause in enumerate(causes, 1) for line in _lines(number, cause)]
         reachable = possible(self.profiles)
         seen = [name for name in reachable if self.seen.get(name)]
         never = [name for name in reachable if name not in seen]
@@ -107,6 +118,11 @@ class Summary:
         lines += [_own(kind, self.seen.get(f"event {kind}", 0)) for kind in self._declared()]
         return "\n".join(lines) + "\n"
 
+    def _number(self, finding: Finding) -> int:
+        """The number of a finding's cause, from 1."""
+        known = (number for number, cause in enumerate(self.grouped, 1) if finding.signature in cause.signatures)
+        return next(known)
+
     def _declared(self) -> list[str]:
         """Declared events of the levels that tapes were drawn at."""
         levels = {profile.level for profile in self.profiles}
@@ -118,6 +134,20 @@ def _own(kind: str, times: int) -> str:
     if times:
         return f"declared event {kind}: played {times} time{'s' * (times != 1)}"
     return f"declared event {kind}: never played: draw() returned None, or legal() or the effects of apply() forbade it"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _lines(number: int, cause: Cause) -> list[str]:
+    """A cause, and its findings below it, that with the shortest tape first."""
+    place = cause.place
+    head = f"  cause {number}: {cause.first.divergence.kind}, {_counted(cause.tapes, 'tape')}"
+    head += f", {_counted(cause.not_shrunk, 'more way')} not shrunk" if cause.not_shrunk else ""
+    head += f"; {place}" if place is not None else ""
+    ordered = [cause.first, *(it for it in cause.findings if it is not cause.first)]
+    return [head, *columns([_row(it, _alike(it)) for it in ordered], "    ")]
 
 
 def _row(finding: Finding, alike: str) -> tuple[str, ...]:
@@ -134,11 +164,26 @@ def _alike(finding: Finding) -> str:
     return known.name if known is not None and target in known.diverges and finding.origin.mutant is None else ""
 
 
-def _divergence(finding: Finding) -> dict[str, Any]:
+def _cause(cause: Cause, findings: Sequence[Finding]) -> dict[str, Any]:
+    first = cause.first
+    return {
+        "class": first.divergence.kind,
+        "check": first.divergence.check,
+        "place": cause.place,
+        "tapes": cause.tapes,
+        "findings": len(cause.findings),
+        "not_shrunk": cause.not_shrunk,
+        "shortest": next(number for number, it in enumerate(findings) if it.signature == first.signature),
+    }
+
+
+def _divergence(finding: Finding, cause: int) -> dict[str, Any]:
     divergence, tape = finding.divergence, finding.tape
     return {
         "class": divergence.kind,
         "check": divergence.check,
+        "cause": cause,
+        "calls": list(divergence.calls),
         "event": divergence.event + 1,
         "minimal_length": len(tape.events),
         "sentence": f"{fact(divergence)}: {sentence(divergence, tape)}",

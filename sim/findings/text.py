@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..core.divergence import LocRow
 from ..core.tape import Tape
+from ..parts.calls import shown
 from ..tapes.scenarios import lookalike
 from .explain import calling_order, config_words, fact, marks, sentence, steps
 from .finding import Finding
@@ -23,15 +25,18 @@ UNSTEADY = (
     "addresses or on earlier work of its process, as those of a cache keyed by address do."
 )
 
+_CHAIN_TO = {"crash": "to the exception", "hang": "that does not return"}
+
 _HEADINGS = ("loc", "expected SWA", "actual SWA", "became stale at event", "last correct use")
 
 
-def render(finding: Finding, saved: str | None = None, seconds: float | None = None) -> str:
+def render(finding: Finding, saved: str | None = None, seconds: float | None = None, cause: str = "") -> str:
     """The report of one finding.
 
     Args:
         saved: path of the saved tape, if there is one.
         seconds: duration of the shrink; None prints no time.
+        cause: what else shows the same cause, in a few words; empty if nothing is to be said.
     """
     origin, tape, divergence = finding.origin, finding.tape, finding.divergence
     where = f"{origin.target} with mutant {origin.mutant}" if origin.mutant else origin.target
@@ -40,6 +45,7 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
         *_wrapped(fact(divergence)),
         "",
         *_source(finding, saved, seconds),
+        *(_wrapped(cause) if cause else ()),
         f"  cache: {config_words(tape.config)}",
         "",
         *_tape_lines(tape, marks(divergence)),
@@ -48,6 +54,15 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
         lines += ["", *(f"  {line}" for line in divergence.state)]
     if any(row.actual is not None for row in divergence.rows):
         lines += ["", *_loc_table(divergence.rows, tape)]
+    if divergence.calls:
+        lines += ["", f"  Call chain {_CHAIN_TO.get(divergence.kind, 'at which the state became wrong')}:"]
+        lines += [f"    {call}" for call in shown(divergence.calls)]
+    if divergence.consequences:
+        lines += [
+            "",
+            "  Consequences:",
+            *(f"    {fact(replace(divergence, what=it))}" for it in divergence.consequences),
+        ]
     why = sentence(divergence, tape)
     if why != fact(divergence):
         lines += ["", *_wrapped(f"Why: {why}.")]

@@ -9,9 +9,11 @@ from typing import Any
 
 from ..core.divergence import Divergence
 from ..core.event import Event
+from ..core.panics import first_panic
 from ..core.text import message
 from ..core.timeouts import PASSED_ON
 from ..targets.base import V_MARK, Rows, TargetError
+from .calls import places
 
 __all__ = ["Check", "Unbuilt", "built", "check", "crash", "holds", "listed", "rule"]
 
@@ -32,12 +34,14 @@ class Check:
         look: from the step to the first divergence, or None. Reports show the first paragraph of its docstring.
         order: checks of whole requests are asked by ascending order; the first to fire names the divergence.
         early: at the allocator level, whether it looks at an allocation before the world takes it over.
+        optional: it is made only where `Config.checks` names it.
     """
 
     name: str
     look: _Look
     order: int = 0
     early: bool = False
+    optional: bool = False
 
     def run(self, step: Any) -> Divergence | None:
         """The first divergence, or None."""
@@ -45,9 +49,9 @@ class Check:
         return None if found is None else replace(found, check=self.name)
 
 
-def check(name: str, order: int = 0, early: bool = False) -> Callable[[_Look], Check]:
+def check(name: str, order: int = 0, early: bool = False, optional: bool = False) -> Callable[[_Look], Check]:
     """Make a check of a function; see `Check`."""
-    return lambda look: Check(name, look, order, early)
+    return lambda look: Check(name, look, order, early, optional)
 
 
 def rule(check: Check | None, found: Divergence) -> str:
@@ -79,9 +83,10 @@ def crash(error: BaseException, index: int, event: Event, adapter: tuple[str, ..
         TargetError: the harness cannot drive the target.
         Exception: the same one, if no frame of it is the target's.
     """
-    what, where = _raised(error, adapter)
-    text = f"{event.kind} raised {what}"
-    return Divergence("crash", "crash", index, text, f"event {{{index}}} is one that a scheduler may ask for; {where}")
+    raised = _raised(error, adapter)
+    what = f"{event.kind} raised {raised.what}"
+    why = f"event {{{index}}} is one that a scheduler may ask for; {raised.where}"
+    return Divergence("crash", "crash", index, what, why, calls=raised.calls)
 
 
 class Unbuilt(Exception):
@@ -109,21 +114,35 @@ def built(target: Any, config: Any) -> None:
     except PASSED_ON:
         raise
     except BaseException as error:
-        what, where = _raised(error, target.adapter)
-        found = Divergence("crash", "crash", -1, f"building the cache raised {what}", f"the cache was empty; {where}")
-        raise Unbuilt(found) from error
+        raised = _raised(error, target.adapter)
+        what, why = f"building the cache raised {raised.what}", f"the cache was empty; {raised.where}"
+        raise Unbuilt(Divergence("crash", "crash", -1, what, why, calls=raised.calls)) from error
 
 
-def _raised(error: BaseException, adapter: tuple[str, ...]) -> tuple[str, str]:
-    """What the target raised, and where. Raises the error itself if that is not for the target to answer for."""
+@dataclass(frozen=True)
+class _Raised:
+    """An exception of the target: what it is, where it was raised, and the call chain to it."""
+
+    what: str
+    where: str
+    calls: tuple[str, ...]
+
+
+def _raised(error: BaseException, adapter: tuple[str, ...]) -> _Raised:
+    """What the target raised. Raises the error itself if that is not for the target to answer for."""
     frames = [*traceback.walk_tb(error.__traceback__)]
     theirs = [(frame, line) for frame, line in frames if not frame.f_globals["__name__"].startswith(_OURS)]
     if isinstance(error, TargetError) or not theirs:
         raise error
     engine = [place for place in theirs if not place[0].f_globals["__name__"].startswith(adapter)] or theirs
+    calls = places(frames, adapter)
     frame, line = next(
         (it for it in reversed(engine) if not it[0].f_globals["__name__"].startswith("torch")), engine[-1]
     )
     where = f"{frame.f_globals['__name__']}, line {line}, in {frame.f_code.co_name}"
     text = message(error).strip().splitlines()
-    return type(error).__name__ + (f": {text[0]}" if text else ""), where
+    panic = first_panic()
+    if panic is not None:
+        calls.append(f"{panic.place} panic")
+        text = [panic.message]
+    return _Raised(type(error).__name__ + (f": {text[0]}" if text else ""), where, tuple(calls))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Protocol
 
+from ..core import panics
 from ..core.divergence import Divergence
 from ..core.event import Event
 from ..core.tape import Tape, Verdict
@@ -18,7 +19,7 @@ from .allocator.session import AllocatorSession
 from .registry import parts_of
 from .session import EngineSession
 
-__all__ = ["Session", "drive", "drive_engine", "play_tape"]
+__all__ = ["Session", "drive", "drive_engine", "drive_session", "play_tape"]
 
 
 class _World(Protocol):
@@ -51,17 +52,19 @@ def play_tape(tape: Tape, target: Any, profile: Profile) -> Verdict:
 
 def drive(tape: Tape, target: Any, profile: Profile) -> Verdict:
     """Play a legal tape of the allocator level. Raises as `play_tape`."""
-    verdict = _drive(tape, AllocatorSession(target, tape, profile))
+    verdict = drive_session(tape, AllocatorSession(target, tape, profile))
     verdict.seen["cache_hit"] += target.cache_hits()
     return Verdict(verdict.divergence, verdict.events, +verdict.seen)
 
 
 def drive_engine(tape: Tape, target: Any) -> Verdict:
     """Play a tape of whole requests. Raises as `play_tape`."""
-    return _drive(tape, EngineSession(target, tape.config, parts_of(tape.config)))
+    return drive_session(tape, EngineSession(target, tape.config, parts_of(tape.config)))
 
 
-def _drive(tape: Tape, session: Session) -> Verdict:
+def drive_session(tape: Tape, session: Session) -> Verdict:
+    """Play a tape in a session that has just begun. Raises as `play_tape`."""
+    panics.begin()
     world = session.world
     divergence = None
     index = -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +20,12 @@ from .registry import parts_of_profile
 __all__ = ["author_of", "generate_tape"]
 
 
-def generate_tape(choices: Choices, profiles: Sequence[Profile]) -> Tape:
-    """A tape for a target with these profiles, which are all of one level."""
+def generate_tape(choices: Choices, profiles: Sequence[Profile], checks: tuple[str, ...] = ()) -> Tape:
+    """A tape for a target with these profiles, which are all of one level, that asks for some `Config.checks`."""
     if profiles[0].level != "engine":
         return generate(choices, profiles)
-    return with_declared(choices, _of_requests(choices, profiles))
+    tape = with_declared(choices, _of_requests(choices, profiles))
+    return replace(tape, config=replace(tape.config, checks=checks)) if checks else tape
 
 
 def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:

@@ -10,6 +10,7 @@ from .check import Check
 from .decode_node.part import DECODE_NODE, NODE_HOST
 from .engine.part import HOST, LOCAL_PREFILL, PLAIN_DECODE, REQUESTS
 from .graphs.part import GRAPHS
+from .overlap.part import OVERLAP
 from .part import Part
 from .scheduler.part import SCHEDULER
 from .spec_node.part import SPEC_NODE
@@ -28,6 +29,7 @@ PARTS: tuple[Part, ...] = (
     NODE_HOST,
     SPEC_NODE,
     SCHEDULER,
+    OVERLAP,
 )
 """Every part; one that extends another's world or step comes after it."""
 

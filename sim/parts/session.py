@@ -13,7 +13,7 @@ from ..core.event import Event
 from ..core.timeouts import PASSED_ON
 from .check import Check, built, crash
 from .engine.scene import scene
-from .engine.step import EngineStep
+from .engine.step import EngineStep, Raw
 from .hooks import declared
 from .part import Part
 
@@ -31,13 +31,16 @@ class EngineSession:
 
     def __init__(self, target: Any, config: Config, parts: Sequence[Part]) -> None:
         self._target = target
+        self.adapter: tuple[str, ...] = target.adapter
         self._parts = parts
         built(target, config)
         self.world: EngineWorld = _own(parts, "world", _plain_world)(config, target)
-        self.checks = tuple(sorted({check for part in parts for check in part.checks}, key=lambda it: it.order))
+        made = {it for part in parts for it in part.checks if not it.optional or it.name in config.checks}
+        self.checks = tuple(sorted(made, key=lambda it: it.order))
         self.events: dict[str, Any] = {event.kind: event for part in parts for event in part.events}
         self.events |= declared("engine")
         self._step = _own(parts, "step", EngineStep)
+        self._before: Raw | None = None
         self._observers = [make(self.world) for part in parts for make in part.observers]
 
     def play(self, index: int, event: Event) -> tuple[Event | None, Divergence | None]:
@@ -45,6 +48,7 @@ class EngineSession:
         step = self.step(index, event)
         divergence = self._compare(step)
         if divergence is None and step.effect is not None:
+            self._before = step.seen_by_checks
             self.world.mapping.follow(index, step.mapping)
         return step.effect, divergence
 
@@ -65,7 +69,7 @@ class EngineSession:
             for check in self.checks:
                 divergence = check.run(step)
                 if divergence is not None:
-                    return _with_scene(step, check, divergence)
+                    return self.explained(step, check, divergence)
         except PASSED_ON:
             raise
         except BaseException as error:
@@ -76,12 +80,17 @@ class EngineSession:
         """The step of an event that is about to be played."""
         step: EngineStep = self._step(index, event, self.world, self._target)
         step.effect = event
+        step.previous = self._before
         return step
 
     def act(self, step: EngineStep) -> bool:
         """Play a step's event; False if it does not apply, as no event of a part does that the config lacks."""
         known = self.events.get(step.event.kind)
         return known is not None and known.play(step.event, step)
+
+    def explained(self, step: EngineStep, check: Check, found: Divergence) -> Divergence:
+        """What a check has found, with what helps people to understand it."""
+        return _with_scene(step, check, found)
 
     def failure(self, step: EngineStep, error: BaseException) -> Divergence:
         """What an exception out of the target is."""

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...models.config import LEVELS
@@ -24,13 +24,12 @@ from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import prepare
+from .messages import divergence_from_json, divergence_to_json
 from .process import (
     WorkerDied,
     WorkerHung,
     WorkerProcess,
     WorkerSilent,
-    divergence_from_json,
-    divergence_to_json,
     kill_workers,
 )  # fmt: skip
 
@@ -52,11 +51,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Found:
-    """A tape that diverged."""
+    """A tape that diverged.
+
+    Attributes:
+        tapes: how many tapes of the campaign diverged in this way; this one has the smallest number.
+    """
 
     index: int
     divergence: Divergence
     tape: Tape
+    tapes: int = 1
 
 
 @dataclass
@@ -167,6 +171,7 @@ class Campaign:
         self._kinds: dict[tuple[str, ...], list[Found]] = {}
         self._shown: dict[tuple[str, ...], Found] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
+        self._times: Counter[tuple[str, ...]] = Counter()
         self._passed_over = 0
         self._hangs: set[tuple[str, ...]] = set()
 
@@ -194,7 +199,8 @@ class Campaign:
             self._wind_up(pool, played)
         self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
-        self._results.found = sorted(itertools.chain(*self._kinds.values()), key=lambda found: found.index)
+        found = [replace(it, tapes=self._times[words]) for words, kept in self._kinds.items() for it in kept]
+        self._results.found = sorted(found, key=lambda it: it.index)
         if self._passed_over:
             self._results.notes.append(
                 f"{self._passed_over} tapes were not examined: they diverge as others do, with further messages"
@@ -367,13 +373,14 @@ class Campaign:
         return (*kind, plain(divergence.what)) if self._scope.level != LEVELS[0] else kind
 
     def _found(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> Found:
-        tape = generate_tape(seeded(self._seed, index), self._results.profiles)
+        tape = generate_tape(seeded(self._seed, index), self._results.profiles, self._scope.checks)
         check_drawn(tape, answer.get("drawn"))
         return Found(index, divergence, tape)
 
     def _keep(self, index: int, divergence: Divergence, answer: dict[str, Any]) -> None:
         self._results.diverged += 1
         kind, words = self._kind(divergence, answer), self._words(divergence, answer)
+        self._times[words] += 1
         if words not in self._kinds:
             self._wordings[kind] += 1
             if self._wordings[kind] > MAX_WORDINGS:

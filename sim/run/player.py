@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+from ...models.config import LEVELS
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.events_file import another_file
@@ -19,7 +20,8 @@ from ..tapes.codec import TapeError, dumps, load, loads
 from ..tapes.scenarios import find_scenario, scenarios
 from ..targets.base import Profile, TargetError
 from ..targets.registry import is_shipped
-from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, WorkerSilent, divergence_from_json
+from .messages import divergence_from_json
+from .process import ANSWER_SECONDS, WorkerDied, WorkerHung, WorkerProcess, WorkerSilent
 
 __all__ = ["Player", "Replayed", "Unplayable", "WorkerLost", "adapt", "find_tape", "is_scenario", "origin_of", "replay"]
 
@@ -114,6 +116,17 @@ class Player:
         self.events, self.skipped, self.seen = answer["events"], answer["skipped"], answer["seen"]
         self._effect, self.cpu = answer["effect"], answer["cpu"]
         return divergence_from_json(answer["divergence"]) if answer["divergence"] else None
+
+    def located(self, tape: Tape, divergence: Divergence) -> Divergence:
+        """Return a tape's divergence with the place that made the state wrong and with its consequences, as far as they
+        can be known."""
+        if divergence.calls or divergence.event < 0 or tape.config.level == LEVELS[0]:
+            return divergence
+        try:
+            return self._worker.locate(dumps(tape), divergence)
+        except (WorkerHung, WorkerDied, WorkerSilent, TargetError):
+            self._renew()
+            return divergence
 
     def effect(self) -> Tape | None:
         """Return the part of the last tape that took effect, or None if that is all of it."""
@@ -239,5 +252,7 @@ def replay(tape: Tape, target: str, mutant: str | None = None, times: int = 1) -
             seen.update(player.seen)
         seconds = time.monotonic() - started
         profiles = player.profiles
-    divergence = next((outcome for outcome in verdicts if outcome is not None), None)
+        divergence = next((outcome for outcome in verdicts if outcome is not None), None)
+        if divergence is not None:
+            divergence = player.located(fitted, divergence)
     return Replayed(fitted, divergence, verdicts, events, skipped, seen, seconds, notes, profiles)

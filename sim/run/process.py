@@ -1,4 +1,4 @@
-"""Worker processes: requests, answers, death and hangs; the worker's streams; and what is sent as JSON.
+"""Worker processes: requests, answers, death and hangs; and the worker's streams.
 
 A target can write into any file of its process. So an answer begins with the number that its request brought and is
 counted, its length is limited, and there is a time limit. What else comes through the pipe ends the worker.
@@ -20,11 +20,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from functools import cache
 from typing import Any, BinaryIO, Self, TextIO
 
-from ..core.divergence import Divergence, LocRow
+from ..core.divergence import Divergence
 from ..core.mark import Mark
 from ..core.workspace import Workspace
 from ..parts import hooks
@@ -33,11 +32,11 @@ from ..parts.hooks import CALL, DeclaredError, loaded
 from ..targets.base import Profile, Scope, TargetError
 from . import isolation
 from .isolation import Isolation
+from .messages import divergence_from_json, divergence_to_json, profile_from_json
 
 __all__ = [
     "ANSWER_SECONDS", "START_SECONDS", "Channel", "ChildProcess", "WorkerDied", "WorkerHung", "WorkerProcess",
-    "WorkerSilent", "divergence_from_json", "divergence_to_json", "kill_workers", "profile_from_json",
-    "profile_to_json",
+    "WorkerSilent", "kill_workers",
 ]  # fmt: skip
 
 START_SECONDS = 180.0
@@ -420,6 +419,15 @@ class WorkerProcess(ChildProcess):
         """End the process, also where `close` would keep it for others."""
         self.close()
 
+    def locate(self, tape_text: str, divergence: Divergence) -> Divergence:
+        """Return the divergence of a tape with the place that made the state wrong and its consequences; see
+        `parts.locate`.
+
+        Raises the same exceptions as `run`.
+        """
+        self.send({"op": "locate", "tape": tape_text, "divergence": divergence_to_json(divergence)})
+        return divergence_from_json(self.receive(self._answer_seconds)["divergence"])
+
 
 def _signal_name(number: int) -> str:
     try:
@@ -464,33 +472,3 @@ class Channel:
         self._answers.write(f"{self._nonce} {self._number} {json.dumps(values)}\n")
         self._answers.flush()
         self._number += 1
-
-
-def divergence_to_json(divergence: Divergence) -> dict[str, Any]:
-    """Return a divergence as JSON values."""
-    return asdict(divergence)
-
-
-def divergence_from_json(values: dict[str, Any]) -> Divergence:
-    """Return the divergence of these JSON values."""
-    rows = tuple(LocRow(**row) for row in values["rows"])
-    return Divergence(**{**values, "rows": rows, "during": tuple(values["during"]), "state": tuple(values["state"])})
-
-
-def profile_to_json(profile: Profile) -> dict[str, Any]:
-    """Return a profile as JSON values."""
-    excluded = {" ".join(parts): why for parts, why in profile.excluded.items()}
-    return {**asdict(profile), "events": sorted(profile.events), "excluded": excluded}
-
-
-def profile_from_json(values: dict[str, Any]) -> Profile:
-    """Return the profile of these JSON values."""
-    lists = {
-        name: tuple(values[name])
-        for name in (
-            *("policies", "page_sizes", "dtypes", "features"),
-            *("spec_versions", "spec_chains", "spec_treeless"),
-        )
-    }
-    excluded = {tuple(parts.split()): why for parts, why in values["excluded"].items()}
-    return Profile(**{**values, **lists, "events": frozenset(values["events"]), "excluded": excluded})

@@ -6,10 +6,13 @@ campaign gets lines of JSON. Standard output belongs to the protocol; the engine
 Requests, one a line:
 - ``{"op": "open", "target": ..., "mutant": ..., "events": ...}``: the last is a file of declared events or null; see
   `handed_on` in `parts.events_file`.
-- ``{"op": "run", "level": ..., "features": ..., "together": ..., "seed": ..., "tapes": [...]}``: one answer for each
-  tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares events.
+- ``{"op": "run", "level": ..., "features": ..., "together": ..., "checks": ..., "seed": ..., "tapes": [...]}``: one
+  answer for each tape. ``place`` tells divergences of one class apart. ``drawn`` tells tapes apart, if a file declares
+  events.
 - ``{"op": "play", "tape": TEXT}``: ``effect`` is the tape that took effect, if that was a different one; ``cpu`` is the
   processor time in seconds.
+- ``{"op": "locate", "tape": TEXT, "divergence": ...}``: ``divergence`` is the same with the place
+  that made the state wrong, and with its consequences.
 """
 
 from __future__ import annotations
@@ -32,10 +35,12 @@ from ..parts.events_file import read
 from ..parts.generate import generate_tape
 from ..parts.hooks import declared, fingerprint, watched
 from ..parts.legality import find_violation, profile_of
+from ..parts.locate import locate
 from ..tapes.codec import TapeError, dumps, loads
 from ..targets.base import Profile, Scope, Target, TargetError
 from ..targets.registry import open_target, parse, select_profiles
-from .process import Channel, divergence_to_json, profile_to_json
+from .messages import divergence_from_json, divergence_to_json, profile_to_json
+from .process import Channel
 
 __all__ = ["Session", "main", "place", "serve"]
 
@@ -59,10 +64,11 @@ class Session:
         return {"profiles": profiles, "stand_ins": {"replaced": replaced, "given": given}}
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        profiles = Scope.from_json(request).of(self.profiles)
+        scope = Scope.from_json(request)
+        profiles = scope.of(self.profiles)
         for index in request["tapes"]:
             with watched():
-                tape = generate_tape(seeded(request["seed"], index), profiles)
+                tape = generate_tape(seeded(request["seed"], index), profiles, scope.checks)
             profile = profile_of(tape.config, profiles)
             assert profile is not None
             verdict = self._verdict(tape, profile)
@@ -80,6 +86,10 @@ class Session:
             verdict = self._verdict(tape, profile)
             effect = None if verdict.effect is None else dumps(Tape(tape.config, verdict.effect))
             yield {**_verdict(verdict), "effect": effect, "cpu": time.process_time() - started}
+
+    def locate(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        divergence = divergence_from_json(request["divergence"])
+        yield {"divergence": divergence_to_json(locate(loads(request["tape"]), self.target, divergence))}
 
     def _verdict(self, tape: Tape, profile: Profile) -> Verdict:
         try:
@@ -103,7 +113,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def _answers(session: Session | None, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert session is not None
-    yield from session.run(request) if request["op"] == "run" else session.play(request)
+    answer = {"run": session.run, "play": session.play, "locate": session.locate}[request["op"]]
+    yield from answer(request)
 
 
 def serve(channel: Channel, opened: Callable[[dict[str, Any]], Session] = Session) -> None:

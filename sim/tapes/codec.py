@@ -54,11 +54,12 @@ def to_json(tape: Tape) -> dict[str, Any]:
 
 def _config(config: Config) -> dict[str, object]:
     """The config's fields, without those of the engine level in a tape of the allocator level, without empty features
-    and a context length of 0, without the fields of inactive features."""
+    and checks, a context length of 0, and the fields of inactive features."""
     values = asdict(config)
     left_out = set() if config.level == "engine" else _ENGINE_ONLY
     left_out |= set() if config.features else {"features"}
     left_out |= set() if config.context_len else {"context_len"}
+    left_out |= set() if config.checks else {"checks"}
     left_out = left_out.union(*config.unused.values())
     return {name: values[name] for name in values if name not in left_out}
 

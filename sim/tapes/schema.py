@@ -94,17 +94,37 @@ def summary_schema() -> Schema:
     divergence = closed({
         "class": {"description": "Class of the divergence.", "enum": list(CLASSES)},
         "check": {"description": "Name of the check that reported it.", "type": "string", "minLength": 1},
+        "cause": {"description": "Number of its cause in `causes`, from 1.", "type": "integer", "minimum": 1},
+        "calls": {
+            "description": "Call chain in the target's own code, as file:line function, from the driver's call to the "
+            "exception or to the change that made the state wrong; empty if it is not known.",
+            "type": "array",
+            "items": {"type": "string"},
+        },
         "event": _count("The event of the minimal tape after which it shows, counted from 1; 0: before the first."),
         "minimal_length": _count("Events of the minimal tape."),
         "sentence": {"description": "What differs, in one sentence.", "type": "string", "minLength": 1},
         "tape": {"description": "The minimal tape.", "$ref": f"urn:staleloc:tape:{VERSION}"},
+    })  # fmt: skip
+    cause = closed({
+        "class": {"description": "Class of the divergence with the shortest tape.", "enum": list(CLASSES)},
+        "check": {"description": "Name of the check that reported it.", "type": "string", "minLength": 1},
+        "place": {
+            "description": "The place in the target's code that went wrong, as file:line function; null if unknown.",
+            "type": ["string", "null"],
+        },
+        "tapes": _count("Tapes that diverged in these ways."),
+        "findings": _count("Entries of `divergences` that have this cause."),
+        "not_shrunk": _count("Further ways to diverge in the same place that were not shrunk."),
+        "shortest": _count("Index in `divergences` of the one with the shortest tape."),
     })  # fmt: skip
     summary = closed({
         "target": {"description": "The target's name, such as builtin:memo.", "type": "string", "minLength": 1},
         "release": {"description": "The engine's release; null if it has none.", "type": ["string", "null"]},
         "seed": {"description": "Seed of the campaign; null if nothing was drawn.", "type": ["integer", "null"]},
         "verdict": {"enum": ["clean", "divergence", "interrupted"]},
-        "divergences": {"description": "One for each bug.", "type": "array", "items": divergence},
+        "causes": {"description": "The divergences by cause.", "type": "array", "items": cause},
+        "divergences": {"description": "One for each minimal tape.", "type": "array", "items": divergence},
         "tapes": _count("Tapes played, those of the shrinker not counted."),
         "events": _count("Events played, those of the shrinker not counted."),
         "applied": _count("Events that took effect."),

@@ -107,11 +107,13 @@ class Scope:
         features: what is asked for, see `Profile.asks`. Each tape has at least one of them, if there are any, and no
             other.
         together: each tape has all of them.
+        checks: see `Config.checks`.
     """
 
     level: str = LEVELS[0]
     features: tuple[str, ...] = ()
     together: bool = False
+    checks: tuple[str, ...] = ()
 
     def of(self, profiles: Iterable[Profile]) -> list[Profile]:
         """The selected profiles of a target."""
@@ -134,18 +136,22 @@ class Scope:
 
     def to_json(self) -> dict[str, Any]:
         """The scope as JSON values."""
-        return {"level": self.level, "features": list(self.features), "together": self.together}
+        values = {"level": self.level, "features": list(self.features), "together": self.together}
+        return {**values, "checks": list(self.checks)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Scope:
         """The scope from JSON values, which may contain more."""
-        return cls(values["level"], tuple(values["features"]), bool(values["together"]))
+        features, checks = tuple(values["features"]), tuple(values.get("checks", ()))
+        return cls(values["level"], features, bool(values["together"]), checks)
 
     @property
     def options(self) -> list[str]:
         """The scope's options on the command line."""
         words = [] if self == Scope() else ["--level", self.level]
-        return [*words, "--features", ("+" if self.together else ",").join(self.features)] if self.features else words
+        if self.features:
+            words += ["--features", ("+" if self.together else ",").join(self.features)]
+        return [*words, "--checks", ",".join(self.checks)] if self.checks else words
 
     def __str__(self) -> str:
         joined = (" and " if self.together else " or ").join(self.features)

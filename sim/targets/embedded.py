@@ -29,6 +29,7 @@ class Embedded(Family):
     name = title = "builtin"
     forms = ("builtin", "builtin:POLICY", "builtin@FOLDER")
     audited = ("builtin",)
+    plumbing = (r"/builtin/(slots|swa|pools|host_pool|tree_slots|device)\.py ", r"\.end_results$")
 
     def parse(self, text: str) -> TargetSpec | None:
         rest = text.removeprefix(self.name)

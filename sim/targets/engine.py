@@ -149,6 +149,8 @@ class RequestView:
         evicted: tokens from the front whose SWA slots the request gave up (window eviction).
         committed: with speculative decode, tokens with KV that the scheduler knows; None otherwise.
         overflow: allocated tokens that do not fit the row; their locs were written behind its end.
+        branch: keys up to which it is inserted next, where an engine first stores what others can branch off from; None
+            if all of it is.
     """
 
     row: tuple[int, ...]
@@ -156,6 +158,7 @@ class RequestView:
     evicted: int
     committed: int | None = None
     overflow: int = 0
+    branch: int | None = None
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def user_path(text: str) -> Path:
     first, _, rest = text.partition("/")
     try:
         path = Path(home, rest) if home and first == "~" else Path(text).expanduser()
-    except RuntimeError as error:
-        raise TargetError(f"{text}: {error}".rstrip(".")) from None
+    except RuntimeError:
+        raise TargetError(f"{text}: there is no home folder of {first}; give another path") from None
     return Path(os.environ.get(USER_FOLDER) or os.getcwd(), path)
 
 
@@ -111,6 +111,8 @@ class Family(ABC):
         covered: the source that line coverage counts: patterns for ``path`` or ``path:function``.
         loads_late: targets load some of their modules while tapes are played.
         releases: names of the known releases that can be driven, oldest first.
+        plumbing: patterns for ``FILE FUNCTION`` of code that carries out what others ask for, such as allocators: if a
+            slot is freed wrongly, the caller is to blame.
         pulls: address of a pull request, without its number.
     """
 
@@ -122,6 +124,7 @@ class Family(ABC):
     covered: ClassVar[tuple[str, ...]] = ("*",)
     loads_late: ClassVar[bool] = False
     releases: ClassVar[tuple[str, ...]] = ()
+    plumbing: ClassVar[tuple[str, ...]] = ()
     pulls: ClassVar[str] = ""
 
     @property

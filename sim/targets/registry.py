@@ -173,8 +173,15 @@ def select_profiles(profiles: Sequence[Profile], spec: TargetSpec, mutant: str |
     return chosen
 
 
-def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = (), together: bool = False) -> Scope:
-    """What to draw from: what was asked for, or else where the mutant shows. Features imply the engine level.
+def scope_of(
+    mutant: str | None,
+    level: str | None,
+    features: Sequence[str] = (),
+    together: bool = False,
+    checks: Sequence[str] = (),
+) -> Scope:
+    """What to draw from: what was asked for, or else where the mutant shows. Features and checks imply the engine
+    level.
 
     Raises:
         TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
@@ -187,10 +194,17 @@ def scope_of(mutant: str | None, level: str | None, features: Sequence[str] = ()
         if ordered and known.asks != ordered:
             shows = f"with --features {'+'.join(known.asks)}" if known.asks else "without features"
             raise TargetError(f"mutant {mutant} shows {shows}; leave out --features {','.join(ordered)}")
-        return Scope(known.level, known.asks, len(known.asks) > 1)
+        if checks and known.level == LEVELS[0]:
+            raise TargetError(
+                f"mutant {mutant} shows at the {known.level} level; leave out --checks {','.join(checks)}"
+            )
+        return Scope(known.level, known.asks, len(known.asks) > 1, known.checks or tuple(checks))
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
-    return Scope(level or (LEVELS[-1] if ordered else LEVELS[0]), ordered, together and len(ordered) > 1)
+    if checks and level == LEVELS[0]:
+        raise TargetError(f"--checks go with --level engine; leave out --level {level}")
+    implied = LEVELS[-1] if ordered or checks else LEVELS[0]
+    return Scope(level or implied, ordered, together and len(ordered) > 1, tuple(checks))
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:

@@ -27,8 +27,9 @@ from staleloc.sim.parts.check import Unbuilt
 from staleloc.sim.parts.drive import play_tape
 from staleloc.sim.run import player as player_module
 from staleloc.sim.run.campaign import Budget, Campaign, Results
+from staleloc.sim.run.messages import divergence_to_json
 from staleloc.sim.run.player import Player, WorkerLost
-from staleloc.sim.run.process import WorkerDied, WorkerHung, WorkerSilent, divergence_to_json
+from staleloc.sim.run.process import WorkerDied, WorkerHung, WorkerSilent
 from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine
 
@@ -132,7 +133,7 @@ def test_a_hang_that_is_shrunk_to_no_hang_is_told_as_it_was_found(monkeypatch: p
     """A shorter tape hung in the shrinker and does not in a fresh process: the tape that hung twice is the finding."""
     plan = {0: ["hung", "hung"], 1: []}
     found = run(plan).found[0]
-    monkeypatch.setattr(search, "Campaign", lambda *_arguments: _Ready(found))
+    monkeypatch.setattr(search, "Campaign", lambda *_arguments, **_options: _Ready(found))
     players: list[dict[int, list[str]]] = [{0: ["hung"] * 10**4}, {}]
     monkeypatch.setattr(search, "HANG_CANDIDATES", 20)
 

@@ -37,10 +37,10 @@ class Hunt:
 def hunt() -> Callable[..., Hunt]:
     """Play the tapes of a seed until one diverges or the budget is spent."""
 
-    def run(target: Target, profiles: Sequence[Profile], seed: int, budget: int) -> Hunt:
+    def run(target: Target, profiles: Sequence[Profile], seed: int, budget: int, checks: tuple[str, ...] = ()) -> Hunt:
         events = index = 0
         while True:
-            tape = generate_tape(seeded(seed, index), profiles)
+            tape = generate_tape(seeded(seed, index), profiles, checks)
             profile = profile_of(tape.config, profiles)
             assert profile is not None
             verdict = play_tape(tape, target, profile)

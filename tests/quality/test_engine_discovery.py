@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from plain_run import LONG
 
+from staleloc.models.config import CHECKS
 from staleloc.sim.targets.base import Scope
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
@@ -34,16 +35,18 @@ def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., An
     target = load_builtin(MUTANTS[name])
     profiles = MUTANTS[name].profiles(target.profiles)
     seeds = SEEDS if LONG else SEEDS[NAMES.index(name) % 20 :: 20]
-    missed = [seed for seed in seeds if hunt(target, profiles, seed, BUDGET).divergence is None]
+    checks = MUTANTS[name].checks
+    missed = [seed for seed in seeds if hunt(target, profiles, seed, BUDGET, checks).divergence is None]
     assert missed == []
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 5) for first in SEEDS[::5]], ids=str)
 @pytest.mark.parametrize("scope", SCOPES)
 def test_the_clean_target_is_silent_from_every_seed(scope: str, seeds: range, hunt: Callable[..., Any]) -> None:
-    """On the same seeds: what finds a mutant finds nothing where there is none."""
+    """On the same seeds, and with the checks that are off by default: what finds a mutant finds nothing where there is
+    none."""
     target = BuiltinEngine()
     for seed in seeds:
-        outcome = hunt(target, SCOPES[scope].of(target.profiles), seed, CLEAN_BUDGET)
+        outcome = hunt(target, SCOPES[scope].of(target.profiles), seed, CLEAN_BUDGET, CHECKS)
         assert outcome.divergence is None
         assert outcome.events >= CLEAN_BUDGET

@@ -21,6 +21,7 @@ from staleloc.sim.parts.allocator.events import EVENTS
 from staleloc.sim.parts.decode_node.events import DISAGG_EVENTS
 from staleloc.sim.parts.engine.events import ENGINE_EVENTS
 from staleloc.sim.parts.events_file import ALPHABET
+from staleloc.sim.parts.overlap.events import OVERLAP_EVENTS
 from staleloc.sim.parts.registry import ENGINE_CHECKS
 from staleloc.sim.parts.scheduler.events import SCHEDULER_EVENTS
 from staleloc.sim.parts.speculative.events import SPEC_EVENTS
@@ -95,6 +96,7 @@ def items() -> Iterator[str]:
         ("disagg", DISAGG_EVENTS),
         ("spec", SPEC_EVENTS),
         ("scheduler", SCHEDULER_EVENTS),
+        ("overlap", OVERLAP_EVENTS),
     ):
         yield from (f"event on releases, {level}: {event.kind}" for event in events)
     yield from dict.fromkeys(f"stand-in {leaf.attribute}" for leaf in LEAVES)
@@ -105,7 +107,8 @@ def by_scenarios() -> Iterator[str]:
     """What scenarios cover: events, and where they diverge, on releases too."""
     for scenario in scenarios():
         scope = scope_of(scenario.tape)
-        level = next((name for name in ("disagg", "spec", "scheduler") if name in scope.features), scope.level)
+        features = ("disagg", "spec", "overlap", "scheduler")
+        level = next((name for name in features if name in scope.features), scope.level)
         for event in scenario.tape.events:
             yield f"event {event.kind}"
             if any(target.startswith("sglang") for target in scenario.diverges):

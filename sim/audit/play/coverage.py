@@ -13,7 +13,8 @@ from typing import Any
 
 from ...core.divergence import Divergence
 from ...core.event import Event
-from ...run.process import START_SECONDS, divergence_from_json, divergence_to_json
+from ...run.messages import divergence_from_json, divergence_to_json
+from ...run.process import START_SECONDS
 from ...targets.base import Scope
 from ..guards import Change
 from ..source.program import Source

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.divergence import Divergence
-from ...run.process import START_SECONDS, divergence_from_json
+from ...run.messages import divergence_from_json
+from ...run.process import START_SECONDS
 from ...targets.base import Scope
 from ..guards import Change
 from ..source.program import Source

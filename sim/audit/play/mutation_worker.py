@@ -22,7 +22,7 @@ from ...core.tape import Tape
 from ...parts.drive import play_tape
 from ...parts.hooks import DeclaredError, said
 from ...parts.legality import profile_of
-from ...run.process import divergence_to_json
+from ...run.messages import divergence_to_json
 from ...tapes.shrink import shrink
 from ...targets.base import Profile
 from ...targets.registry import parse

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ...findings.annotations import Remark, sarif, workflow_command
 from ...findings.finding import our_version
 from ...findings.text import columns
-from ...run.process import divergence_to_json
+from ...run.messages import divergence_to_json
 from ..guards import KINDS
 from ..play.mutation import Proof
 from ..source.program import Spot

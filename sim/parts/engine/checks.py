@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from ....models.graphs import Run, misplaced, padded
-from ....models.hicache import Copied, Fault, overlap_fault, partition_fault
+from ....models.hicache import Copied, overlap_fault
 from ....models.radix import Node, structure_fault, wanted_locks
 from ...core.divergence import Divergence, LocRow
 from ...targets.base import V_MARK, Rows
@@ -16,7 +16,7 @@ from .events import Admit, Checkpoint
 from .step import EngineStep
 
 __all__ = [
-    "check_overflow", "check_structure", "check_admission", "check_owners", "check_races", "check_values",
+    "check_overflow", "check_structure", "check_admission", "check_races", "check_values",
     "check_graphs", "check_rows", "check_locks", "check_refusal", "check_eviction",
 ]  # fmt: skip
 
@@ -65,57 +65,6 @@ def check_admission(step: EngineStep) -> Divergence | None:
         return step.diverges("misaligned", what, f"a cached prefix is whole pages of {size}")
     if admission.loaded > admission.cached:
         return step.diverges("out-of-bounds", f"{what} and {admission.loaded} from the host alone")
-    return None
-
-
-@check("owners", order=60)
-def check_owners(step: EngineStep) -> Divergence | None:
-    """Owners: every slot of every pool is free, a node's, a request's own, or in flight, and only one of these."""
-    fault = _device_fault(step) or _shared_fault(step) or _host_fault(step)
-    return None if fault is None else step.diverges(fault.kind, fault.what)
-
-
-def _device_fault(step: EngineStep) -> Fault | None:
-    config = step.world.config
-    full = {f"node {node.node}": step.pages(node.full) for node in step.tree if node.full}
-    swa = {f"node {node.node}": step.pages(node.swa) for node in step.tree if node.swa}
-    for number, view in step.requests.items():
-        own = view.row[view.shared :]
-        wild = next((loc for loc in own if not 0 <= loc < len(step.mapping)), None)
-        if wild is not None:
-            return Fault("out-of-bounds", f"request {number} has full loc {wild}, which the mapping has no entry for")
-        full[f"request {number}"] = step.pages(own)
-        swa[f"request {number}"] = step.pages([step.mapping[loc] for loc in own if step.mapping[loc]])
-    flying, _ = step.in_flight
-    return partition_fault("full", config.full_pages, step.free.full, full, step.pages(flying.full)) or partition_fault(
-        "SWA", config.swa_pages, step.free.swa, swa, step.pages(flying.swa)
-    )
-
-
-def _shared_fault(step: EngineStep) -> Fault | None:
-    """What a running request shares with the tree must be the tree's: nobody else keeps it alive."""
-    kept = {page for node in step.tree for page in step.pages(node.full)}
-    for number, view in step.requests.items():
-        lost = step.pages(view.row[: view.shared]) - kept
-        if lost:
-            what = f"request {number} still uses full page {min(lost)}, which the tree freed"
-            return Fault("use-after-free", what)
-    return None
-
-
-def _host_fault(step: EngineStep) -> Fault | None:
-    config = step.world.config
-    if not config.host_full_size:
-        return None
-    _, flying = step.in_flight
-    for name, attribute, size, free, used in (
-        ("host full", "host_full", config.host_full_size, step.host_free.full, flying.full),
-        ("host SWA", "host_swa", config.host_swa_size, step.host_free.swa, flying.swa),
-    ):
-        owners = {f"node {node.node}": [slot + 1 for slot in getattr(node, attribute) or ()] for node in step.tree}
-        fault = partition_fault(name, size, [slot + 1 for slot in free], owners, [slot + 1 for slot in used])
-        if fault is not None:
-            return fault
     return None
 
 
@@ -278,7 +227,12 @@ def _rows_of_requests(step: EngineStep) -> Divergence | None:
                 position, slot, found, wanted = fault
                 landed = _landed(step, layer, wanted) if swa and _wrote(step, number, start + position) else None
                 what = f"slot {slot} of layer {layer}, token {start + position} of request {number}, holds {found}"
-                return _wrong_row(step, f"{what}, expected {world.name(wanted)}", row[position], slot, landed)
+                what = f"{what}, expected {world.name(wanted)}"
+                if landed is None:
+                    why = _written_there(step, layer, slot) or f"request {number} attends to that row"
+                    return step.diverges("wrong-content", what, why, [LocRow(row[position], slot, None)])
+                why = f"the row was written to SWA slot {landed}: the translation differs from the mapping"
+                return step.diverges("stale-translation", what, why, [LocRow(row[position], slot, landed)])
     return None
 
 
@@ -293,11 +247,15 @@ def _landed(step: EngineStep, layer: int, tag: int) -> int | None:
     return keys.index(tag) if tag in keys else None
 
 
-def _wrong_row(step: EngineStep, what: str, loc: int, slot: int, landed: int | None) -> Divergence:
-    if landed is None:
-        return step.diverges("wrong-content", what, rows=[LocRow(loc, slot, None)])
-    why = f"the row was written to SWA slot {landed}: the translation differs from the mapping"
-    return step.diverges("stale-translation", what, why, [LocRow(loc, slot, landed)])
+def _written_there(step: EngineStep, layer: int, slot: int) -> str:
+    """Which token the event wrote to a slot that is another one's; empty if it wrote none there."""
+    key = step.contents[layer].keys[slot]
+    for request, start, stop in step.written:
+        tags = step.world.row_tags(request, start, stop, layer)
+        if key in tags:
+            event = f"[{step.index}] at event {{{step.index}}}"
+            return f"{event} rewrote the row, with that of token {start + tags.index(key)} of request {request}"
+    return ""
 
 
 def _rows_of_nodes(step: EngineStep) -> Divergence | None:
@@ -318,7 +276,9 @@ def _rows_of_nodes(step: EngineStep) -> Divergence | None:
                     what = f"{name} {slot} of layer {layer}, token {len(item.before) + position} of node {node.node},"
                     what = f"{what} holds {found}, expected {step.world.name(wanted)}"
                     what += step.origin(slot) if slots_of is _SWA_SLOTS else ""
-                    return step.diverges("wrong-content", what, "a request that matches this node reads that row")
+                    why = _written_there(step, layer, slot) if name == "slot" else ""
+                    why = why or "a request that matches this node reads that row"
+                    return step.diverges("wrong-content", what, why)
     return None
 
 
@@ -385,7 +345,7 @@ def check_locks(step: EngineStep) -> Divergence | None:
         need = wanted[node.node]
         if node.full_locks < need:
             what = f"node {node.node} is locked {node.full_locks} times and {need} running requests need it"
-            return step.diverges("use-after-free", what, "a lock was released early")
+            return step.diverges("use-after-free", what, _unlocked(step, node.node, "full_locks", node.full_locks))
         if quiet and node.full_locks > allowed[node.node]:
             need = allowed[node.node]
             what = f"node {node.node} is locked {node.full_locks} times and only {need} running requests need it"
@@ -393,11 +353,23 @@ def check_locks(step: EngineStep) -> Divergence | None:
         if node.swa is not None and 0 <= node.swa_locks < windows[node.node]:
             need = windows[node.node]
             what = f"node {node.node} has {node.swa_locks} SWA locks and {need} running requests attend to it"
-            return step.diverges("use-after-free", what, "an SWA lock was released early")
+            return step.diverges("use-after-free", what, _unlocked(step, node.node, "swa_locks", node.swa_locks))
         if node.swa_locks > node.full_locks:
             what = f"node {node.node} has {node.swa_locks} SWA locks and {node.full_locks} full locks"
             return step.diverges("leak", what, "an SWA lock outlived its full lock")
     return _beyond(step) or _host_locks(step)
+
+
+def _unlocked(step: EngineStep, number: int, locks: str, now: int) -> str:
+    """What the event did to a node that has too few locks."""
+    name = "a lock" if locks == "full_locks" else "an SWA lock"
+    if step.previous is None:
+        return f"{name} was released early"
+    event = f"[{step.index}] at event {{{step.index}}}"
+    before = next((getattr(node, locks) for node in step.previous.tree if node.node == number), None)
+    if before is None:
+        return f"{event} made the node, and did not give it {name} that its slots need"
+    return f"{event} released {name} early" if now < before else f"{event} did not take {name} that is needed"
 
 
 def _beyond(step: EngineStep) -> Divergence | None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ....models.requests import Phase
 from ...core.event import Event, Role, Roles, events_in
 from ...targets.engine import RESULTS
-from .forwards import chunk, decode, judges, run_layers
+from .forwards import chunk, decode, host_short, judges, run_layers
 from .step import EngineStep
 
 __all__ = [
@@ -202,12 +202,12 @@ class Evict(EngineEvent):
     def play(self, step: EngineStep) -> bool:
         if not step.has_tree:
             return False
-        judged, quiet = judges(step), not step.target.pending()
+        judged = judges(step)
+        if judged and host_short(step):
+            step.world.saw("host_short")
         before, size = step.target.raw_free(), step.world.config.page_size
         step.target.evict(self.full, self.swa)
         if not judged:
-            if quiet:
-                step.world.saw("host_short")
             return True
         full, swa = len(step.free.full) - len(before.full), len(step.free.swa) - len(before.swa)
         step.owed = self.full - full * size, self.swa - swa * size

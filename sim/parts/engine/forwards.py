@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ....models.requests import Phase
 from .step import EngineStep, Written
 
-__all__ = ["Forward", "chunk", "decode", "judges", "read_back", "refuse", "run_layers", "running"]
+__all__ = ["Forward", "chunk", "decode", "host_short", "judges", "read_back", "refuse", "run_layers", "running"]
 
 Forward = Callable[[EngineStep, list[Written]], None]
 """Runs a forward over tokens that have slots."""
@@ -58,16 +58,19 @@ def decode(step: EngineStep, numbers: tuple[int, ...], token: int, forward: Forw
 
 
 def judges(step: EngineStep) -> bool:
-    """Whether the eviction that comes now must give all that nobody locks. What a queued transfer pins may stay, and
-    so may what a write-back finds no room for on the host."""
-    if step.target.pending():
+    """Whether the eviction that comes now must give all that nobody locks. What a queued transfer pins may stay. What a
+    write-back finds no room for on the host may not: it is dropped, with all that is on the host below it."""
+    return not step.target.pending()
+
+
+def host_short(step: EngineStep) -> bool:
+    """Whether a write-back of all that has no backup would not fit the free slots of the host."""
+    if not step.world.config.host_full_size or step.world.config.write_policy != "write_back":
         return False
-    if step.world.config.host_full_size and step.world.config.write_policy == "write_back":
-        room, tree = step.target.raw_host_free(), step.target.raw_tree()
-        full = sum(len(node.full) for node in tree if node.full and not node.host_full)
-        swa = sum(len(node.swa) for node in tree if node.swa and not node.host_swa)
-        return full <= len(room.full) and swa <= len(room.swa)
-    return True
+    room, tree = step.target.raw_host_free(), step.target.raw_tree()
+    full = sum(len(node.full) for node in tree if node.full and not node.host_full)
+    swa = sum(len(node.swa) for node in tree if node.swa and not node.host_swa)
+    return full > len(room.full) or swa > len(room.swa)
 
 
 def refuse(step: EngineStep, spans: list[Written], judged: bool) -> None:

@@ -11,13 +11,14 @@ from .checks import (
     check_eviction,
     check_locks,
     check_overflow,
-    check_owners,
     check_races,
     check_refusal,
     check_rows,
     check_structure,
     check_values,
 )
+from .hits import check_hits
+from .owners import check_owners
 from .situations import Noticer, ResultsNoticer
 from .tree_checks import check_ledgers, check_sanity
 
@@ -43,6 +44,8 @@ _OF_A_TREE = frozenset({"recovered_in_group", "evicted_in_group"})
 
 
 def _in_results(situation: str, profile: Profile) -> bool:
+    if ee.Results.kind not in profile.events:
+        return False
     has_tree = profile.decode_tree or "disagg" not in profile.features
     return has_tree or situation not in _OF_A_TREE
 
@@ -58,7 +61,7 @@ REQUESTS = Part(
     events=_events_of(ee.REQUESTS),
     checks=(
         *(check_overflow, check_structure, check_owners, check_values, check_rows, check_locks, check_ledgers),
-        *(check_refusal, check_eviction, check_sanity),
+        *(check_refusal, check_eviction, check_sanity, check_hits),
     ),
     situations=RESULT_SITUATIONS,
     reachable=_in_results,

@@ -12,10 +12,10 @@ from .step import EngineStep
 
 __all__ = ["Noticer", "ResultsNoticer"]
 
-_LOADS = ("admit", "preallocate", "prefill_round")
+_LOADS = ("admit", "preallocate", "prefill_round", "launch")
 """Kinds of events that load rows back from the host."""
 
-_INSERTS = ("checkpoint", "finish", "results", "prefill_round", "decode_round")
+_INSERTS = ("checkpoint", "finish", "results", "prefill_round", "decode_round", "launch", "process")
 
 
 class Noticer(Observer):

@@ -15,7 +15,7 @@ from ...core.event import Event
 from ...targets.base import FreeSlots, Rows
 from ...targets.engine import Admission, Copying, EngineTarget, NodeView, RequestView, slots_in_flight
 
-__all__ = ["EngineStep", "Written"]
+__all__ = ["EngineStep", "Raw", "Written"]
 
 
 class Written(NamedTuple):
@@ -24,6 +24,15 @@ class Written(NamedTuple):
     request: int
     start: int
     stop: int
+
+
+class Raw(NamedTuple):
+    """The target's raw state after an event, as far as owners of slots are concerned."""
+
+    tree: list[NodeView]
+    requests: dict[int, RequestView]
+    mapping: list[int]
+    free: FreeSlots
 
 
 @dataclass
@@ -40,6 +49,7 @@ class EngineStep:
         effect: the event as it took effect; None if it did not apply.
         owed: full and SWA tokens that an eviction was asked for, or a refused allocation needed, and that were
             not freed; None if nothing was asked for or a transfer was queued when it was.
+        previous: the target's raw state before the event, as checks read it after the one before; None if they did not.
         tree, requests, mapping, free: the target's raw state after the event.
     """
 
@@ -55,6 +65,13 @@ class EngineStep:
     owed: tuple[int, int] | None = None
     effect: Event | None = None
     grouped: bool = False
+    previous: Raw | None = None
+
+    @property
+    def seen_by_checks(self) -> Raw | None:
+        """The raw state after the event; None unless a check has read all of it."""
+        read = vars(self)
+        return Raw(*(read[name] for name in Raw._fields)) if read.keys() >= set(Raw._fields) else None
 
     @cached_property
     def tree(self) -> list[NodeView]:

@@ -34,8 +34,7 @@ def check_rounds(step: SchedulerStep) -> Divergence | None:
 def check_holders(step: SchedulerStep) -> Divergence | None:
     """Holders: slots are held by the requests that run, and by the one between two chunks."""
     world = step.world
-    expected = sorted([*world.running, *([] if world.chunked is None else [world.chunked])])
-    found = sorted(step.requests)
+    expected, found = sorted(world.holding), sorted(step.requests)
     if found == expected:
         return None
     what = f"requests {found} hold slots, expected {expected}"

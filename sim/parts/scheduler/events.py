@@ -35,7 +35,7 @@ class Submit(EngineEvent):
 
     def play(self, step: SchedulerStep) -> bool:
         world = step.world
-        if self.request in world.requests or len(world.requests) >= MAX_REQUESTS or self.most < 1:
+        if self.request in world.requests or len(world.requests) >= MAX_REQUESTS or self.most < 1 or world.due:
             return False
         if not 1 < len(self.tokens) <= world.config.full_size:
             return False
@@ -60,7 +60,7 @@ class PrefillRound(EngineEvent):
 
     def play(self, step: SchedulerStep) -> bool:
         world = step.world
-        if not world.waiting and world.chunked is None:
+        if not world.in_rounds or (not world.waiting and world.chunked is None):
             return False
         _begin(step)
         step.round = step.scheduler.prefill_round()
@@ -90,7 +90,7 @@ class DecodeRound(EngineEvent):
 
     def play(self, step: SchedulerStep) -> bool:
         world = step.world
-        if not world.running:
+        if not world.in_rounds or not world.running:
             return False
         _begin(step)
         if not step.ran:

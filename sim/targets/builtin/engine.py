@@ -70,8 +70,7 @@ class BuiltinEngine(EngineState):
         if layer == 0:
             for request, _, _ in requests:
                 self._wait(request)
-            locs = [loc for request, start, stop in requests for loc in self._requests[request].locs(start, stop)]
-            self._locs = self._arena.place(locs, "reused", 0)
+            self._locs = self._arena.place(self._locs_of(requests), "reused", 0)
             self._pool.policy.begin_forward()
             self._pool.policy.metadata(self._locs)
         self._pool.set_kv_buffer(layer, self._locs, *encode(tags, self._dtype))
@@ -143,6 +142,10 @@ class BuiltinEngine(EngineState):
         self._host.clear()
 
     # Inside
+
+    def _locs_of(self, spans: list[tuple[int, int, int]]) -> list[int]:
+        """The locs that a forward over these spans writes."""
+        return [loc for request, start, stop in spans for loc in self._requests[request].locs(start, stop)]
 
     def _keys(self, tokens: list[int]) -> list[int]:
         """The keys of the tree for some tokens."""

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from .allocator import ALLOCATION, CONTENTS, FORGOTTEN, KEYS, RELEASE
 from .decode_node import BUDGETS, COMBINED, COPIES, SLOTS
+from .hits import LOST_HITS
 from .host import BACKUPS, EVICTIONS, LOAD_BACKS
+from .overlap import OVERLAPS
 from .requests import INSERTIONS, REQUESTS, TREES
 from .results import RESULTS
 from .scheduler import SCHEDULES
@@ -32,7 +34,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*REQUESTS, *TREES, *INSERTIONS, *EVICTIONS, *BACKUPS, *LOAD_BACKS, *RESULTS),
         *(*BUDGETS, *SLOTS, *COPIES, *GRAPHS),
         *(*DRAFTS, *ACCEPTED, *RESERVES, *SPEC_GRAPHS, *COMBINED),
-        *SCHEDULES,
+        *(*SCHEDULES, *OVERLAPS, *LOST_HITS),
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
         *(*SGLANG_SPECS, *SGLANG_RESULTS),
     )

@@ -63,6 +63,14 @@ write-back-frees-at-once [evict]
     + if self.tier.write_back and self.tier.lacks_backup(node) and self.tier.backup(node, demote=True):
     +     self.slots.leave_device(node)
     +     return gone
+write-back-stops-without-room [evict]
+    an eviction under write_back ends when the host has no free slots for a leaf, although the leaf could be dropped, or
+    an older copy (SGLang PR 31845)
+    @@ eviction Evictor.evict
+    - full_gone += len(node.tokens)
+    + if self.tier.write_back and self.tier.lacks_backup(node) and len(self.tier.host.free["full"]) < len(node.tokens):
+    +     break
+    + full_gone += len(node.tokens)
 write-back-demotes-in-use [evict admit transfer_done]
     a node that was matched while its backup was queued leaves the device when the copy is over
     @@ eviction Evictor.settle

@@ -74,6 +74,7 @@ class Mutant:
         level: `Config.level` at which it shows.
         features: `Config.features` with which it shows.
         host: it shows with a host tier only.
+        checks: `Config.checks` without which nothing sees it.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Mutant:
     level: str = "allocator"
     features: tuple[str, ...] = ()
     host: bool = False
+    checks: tuple[str, ...] = ()
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from ..base import CALLS, Profile
 from ..disagg import NODE_CALLS
 from ..engine import ENGINE_CALLS
+from ..overlap import OVERLAP_CALLS
 from ..scheduler import SCHEDULER_CALLS
 from ..speculative import SPEC_CALLS
 from ..tags import DTYPES
@@ -26,6 +28,7 @@ __all__ = [
     "has_cached_loc",
     "hybrid_profile",
     "legacy_profile",
+    "overlap_profiles",
     "pairs_tree_with_drafts",
     "scheduler_profiles",
     "spec_node_profile",
@@ -258,6 +261,29 @@ def scheduler_profiles(engine: Profile, legacy: Profile | None) -> tuple[Profile
         replace(it, features=("scheduler",), events=frozenset(SCHEDULER_CALLS) - it.missing.keys())
         for it in (engine, legacy)
         if it is not None
+    )
+
+
+def overlap_profiles(schedulers: Iterable[Profile], root: Path) -> tuple[Profile, ...]:
+    """The profiles of a scheduler with two batches in flight.
+
+    Args:
+        schedulers: the profiles of a scheduler.
+        root: the folder that contains the ``sglang`` package.
+    """
+    scheduler = (root / "sglang" / "srt" / "managers" / "scheduler.py").read_text(encoding="utf-8")
+    if "_reqs_finishing_inflight(" in scheduler:
+        unreachable = {"filled_in_flight": "a decode batch leaves out who gets the last token in flight (from 0.5.22)"}
+    else:
+        unreachable = {"left_out_finishing": "a request decodes until its last result is known (up to 0.5.21)"}
+    return tuple(
+        replace(
+            it,
+            features=(*it.features, "overlap"),
+            events=frozenset(OVERLAP_CALLS) - it.missing.keys(),
+            unreachable={**it.unreachable, **unreachable},
+        )
+        for it in schedulers
     )
 
 

@@ -122,9 +122,12 @@ class EngineDriver:
     def write(self, requests: list[tuple[int, int, int]], layer: int, tags: list[int]) -> None:
         if layer == 0 or requests != self._forward:
             self._forward = list(requests)
-            locs = torch.cat([self._row(self.requests[request], start, stop) for request, start, stop in requests])
-            self._kv_pool.begin(locs, self._tokens, precomputed=False)
+            self._kv_pool.begin(self._locs_of(requests), self._tokens, precomputed=False)
         self._kv_pool.write(layer, tags)
+
+    def _locs_of(self, spans: list[tuple[int, int, int]]) -> torch.Tensor:
+        """The locs that a forward over these spans writes."""
+        return torch.cat([self._row(self.requests[request], start, stop) for request, start, stop in spans])
 
     def read(self, request: int, start: int, stop: int, layer: int) -> Rows:
         if self._host is not None:
@@ -229,6 +232,7 @@ class EngineDriver:
             held(entry, "cache_protected_len"),
             self._release.evicted(entry),
             overflow=allocated - len(row),
+            branch=vars(entry).get("swa_branching_seqlen"),  # from 0.5.20
         )
 
     def transfer_done(self, count: int) -> None:

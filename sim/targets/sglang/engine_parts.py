@@ -12,6 +12,7 @@ from .disagg_release import ANNOUNCED, DecodeRelease
 from .engine_release import EngineRelease
 from .hicache import HostTiers
 from .leaves import Leaf
+from .overlap_release import OverlapRelease
 from .scheduler_release import SchedulerRelease
 from .spec_release import SpecRelease
 from .spec_stand_ins import SPEC_ANNOUNCED
@@ -40,6 +41,7 @@ class EngineParts:
         self._decode: DecodeRelease | None = None
         self._spec: SpecRelease | None = None
         self._schedule: SchedulerRelease | None = None
+        self._overlap: OverlapRelease | None = None
 
     @property
     def schedule(self) -> SchedulerRelease:
@@ -47,6 +49,13 @@ class EngineParts:
         if self._schedule is None:
             self._schedule = SchedulerRelease(self.release)
         return self._schedule
+
+    @property
+    def overlap(self) -> OverlapRelease:
+        """The release's code for two batches in flight."""
+        if self._overlap is None:
+            self._overlap = OverlapRelease(self.schedule)
+        return self._overlap
 
     @property
     def spec(self) -> SpecRelease:
@@ -94,6 +103,7 @@ class EngineParts:
         if self._speculates:
             self._spec = SpecRelease(self._release)
         self._schedule = SchedulerRelease(self._release)
+        self._overlap = OverlapRelease(self._schedule)
 
     def wants_trial(self, config: Config) -> bool:
         """Whether an engine like this has not been tried yet; true once."""

@@ -54,6 +54,11 @@ class NoSpeculation:
         return False
 
     @staticmethod
+    def supports_spec_v2() -> bool:
+        """So no draft keeps slots ahead."""
+        return False
+
+    @staticmethod
     def build_disagg_draft_input(*_what: object) -> None:
         """There is no draft."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
 from .settings import attention_backends, current_settings, most_draft_tokens
 
@@ -55,24 +55,60 @@ class _Quiet:
         return _forget
 
 
-class _Hidden(Enum):
+class _Hidden(IntEnum):
     """Test double of ``CaptureHiddenMode``: no hidden states are computed."""
 
     NULL = 0
     LAST = 1
     FULL = 2
 
+    def need_capture(self) -> bool:
+        """Whether any are."""
+        return self is not _Hidden.NULL
+
 
 class _Mode(Enum):
-    """Test double of ``ForwardMode``, with which a speculative step announces the next forward."""
+    """Test double of ``ForwardMode``, with which a batch announces its forward."""
 
     IDLE = 0
     DECODE = 1
     TARGET_VERIFY = 2
+    EXTEND = 3
 
     def is_idle(self) -> bool:
         """Whether there is nothing to run."""
         return self is _Mode.IDLE
+
+    def is_decode(self) -> bool:
+        """Whether a decode step runs."""
+        return self is _Mode.DECODE
+
+    def is_extend(self) -> bool:
+        """Whether prompts are computed."""
+        return self is _Mode.EXTEND
+
+
+class _Orchestrator:
+    """Test double of the penalties of sampling: there are none."""
+
+    is_required = False
+
+
+class _Sampling:
+    """Test double of ``SamplingBatchInfo``: a tape says what is sampled."""
+
+    penalizer_orchestrator = _Orchestrator()
+
+    @classmethod
+    def from_schedule_batch(cls, *_what: object) -> _Sampling:
+        """That of a new batch."""
+        return cls()
+
+    def filter_batch(self, *_which: object) -> None:
+        """Requests leave."""
+
+    def merge_batch(self, _other: object) -> None:
+        """Requests join."""
 
 
 class _Forward:
@@ -81,6 +117,26 @@ class _Forward:
     @staticmethod
     def init_new(*_what: object, **_facts: object) -> None:
         """Nothing is made of it."""
+
+
+def _no_hidden(*_modes: object) -> _Hidden:
+    return _Hidden.NULL
+
+
+def _nobody() -> None:
+    pass
+
+
+class _Experts:
+    """Test double of the record of routed experts in 0.5.11, which is asked for each request: there are none."""
+
+    @staticmethod
+    def get_routed_experts(**_which: object) -> None:
+        """Those of one request."""
+
+
+def _experts() -> type[_Experts]:
+    return _Experts
 
 
 _CAPTURE = "each KV write checks whether a CUDA graph is being captured"
@@ -109,6 +165,8 @@ FAKES: tuple[Fake, ...] = (
             ("CaptureHiddenMode", _Hidden, "a request asks for none"),
             ("ForwardMode", _Mode, "names the next forward"),
             ("ForwardBatch", _Forward, "never used: no forward runs"),
+            ("get_server_return_hidden_states_mode", _no_hidden, "a request asks for none"),
+            ("get_required_capture_hidden_mode", _no_hidden, "a request asks for none"),
         )
     ),
     *(
@@ -119,11 +177,21 @@ FAKES: tuple[Fake, ...] = (
             ("sglang.srt.layers.utils.cp_utils", "is_prefill_context_parallel_enabled"),
         )
     ),
+    Fake("sglang.srt.sampling.sampling_batch_info", "SamplingBatchInfo", _Sampling, "a tape says what is sampled"),
+    *(
+        Fake(module, name, value, "nothing of a forward is recorded")
+        for module, name, value in (
+            ("sglang.srt.layers.moe.routed_experts_capturer", "get_global_experts_capturer", _experts),
+            ("sglang.srt.state_capturer.routed_experts", "get_global_experts_capturer", _nobody),
+            ("sglang.srt.state_capturer.indexer_topk", "get_global_indexer_capturer", _nobody),
+        )
+    ),
     Fake("sglang.srt.managers.overlap_utils", "RelayPayload", _nothing, "never used: no forward runs"),
     Fake("sglang.srt.observability.req_time_stats", "SchedulerReqTimeStats", _Quiet, "no times are recorded"),
     Fake("sglang.srt.server_args", "get_global_server_args", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "get_context", current_settings, _SETTINGS),
     Fake("sglang.srt.runtime_context", "mamba_extra_buffer_enabled", _no, _SETTINGS),
+    Fake("sglang.srt.runtime_context", "mamba_extra_buffer_lazy_enabled", _no, _SETTINGS),
     Fake("sglang.srt.runtime_context", "max_speculative_num_draft_tokens", most_draft_tokens, _SETTINGS),
     Fake("sglang.srt.runtime_context", "attention_backends", attention_backends, _SETTINGS),
     *(

@@ -63,6 +63,7 @@ class Sglang(Family):
     audited = ("sglang==0.5.23",)
     covered = _COVERED
     loads_late = True
+    plumbing = (r"/mem_cache/(allocator[./]|\w*memory_pool|pool_host/)",)
     releases = tuple(f"sglang=={version}" for version in _RELEASES)
     pulls = "https://github.com/sgl-project/sglang/pull/"
 

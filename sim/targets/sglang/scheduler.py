@@ -105,25 +105,35 @@ class SchedulerDriver(SpecNodeDriver):
     def prefill_round(self) -> PrefillRound:
         """See `SchedulerTarget.prefill_round`."""
         self._begin()
+        queues = self._queues
+        adder = self._adder(self.schedule.batch(self.tree, queues.running))
+        queues.batch = list(adder.can_run_list)
+        if not queues.batch:
+            return PrefillRound()
+        self._taken(adder)
+        if self._host is not None:
+            self._host.start_loading()
+        return PrefillRound(tuple(self._allocate(queues.batch)))
+
+    def _adder(self, running: Any) -> Any:
+        """An adder that has looked at the request between two chunks and at those that wait, beside a running batch."""
         queues, schedule = self._queues, self.schedule
-        running = schedule.batch(self.tree, queues.running)
         adder = schedule.adder(self._config, self.tree, running, self._ratio.current, len(queues.waiting))
         before = queues.chunked
         if before is not None:
             before.init_next_round_input()
             queues.chunked = adder.add_chunked_req(before)
         self._admit(adder)
-        queues.batch = list(adder.can_run_list)
-        if not queues.batch:
-            return PrefillRound()
-        queues.waiting = [entry for entry in queues.waiting if entry not in queues.batch]
+        return adder
+
+    def _taken(self, adder: Any) -> None:
+        """The requests that an adder took wait no more, and one of them may be between two chunks."""
+        queues = self._queues
+        queues.waiting = [entry for entry in queues.waiting if entry not in adder.can_run_list]
         if adder.new_chunked_req is not None:
             assert queues.chunked is None
             queues.chunked = adder.new_chunked_req
-        queues.fresh = queues.chunked in queues.batch
-        if self._host is not None:
-            self._host.start_loading()
-        return PrefillRound(tuple(self._allocate(queues.batch)))
+        queues.fresh = queues.chunked in adder.can_run_list
 
     def _begin(self) -> None:
         """The scheduler looks for its next batch: a chunk that was computed is stored."""
@@ -155,12 +165,17 @@ class SchedulerDriver(SpecNodeDriver):
         stops = [self.schedule.end(entry) for entry in entries]
         batch = self.schedule.batch(self.tree, entries, list(zip(starts, stops, strict=True)))
         release.allocation.alloc_for_extend(batch)
-        grants = []
-        for entry, start, stop in zip(entries, starts, stops, strict=True):
+        for entry, stop in zip(entries, stops, strict=True):
             entry.extend_batch_idx += 1
             entry.is_retracted = False
             for name in ("kv_committed_len", "kv_allocated_len"):
                 hold(entry, name, stop)
+        return self._granted(entries, starts, stops)
+
+    def _granted(self, entries: list[Any], starts: list[int], stops: list[int]) -> list[Grant]:
+        """Requests of a prefill batch have their slots."""
+        grants = []
+        for entry, start, stop in zip(entries, starts, stops, strict=True):
             number = int(entry.rid)
             loaded = 0 if number in self.requests else self.schedule.loaded(entry)
             self.requests[number] = entry

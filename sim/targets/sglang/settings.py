@@ -76,6 +76,10 @@ class Settings:
     schedule_policy = "fcfs"
     retraction_policy = "length"
     enable_encoder_swa_bounded_replay = False
+    enable_hisparse = enable_metrics = enable_mis = False
+    disaggregation_decode_enable_offload_kvcache = False
+    enable_request_time_stats_logging = False
+    sampling_mask_max_tokens = 0
 
     def serve(self, page_size: int) -> None:
         """The server computes its prompts itself."""
@@ -109,7 +113,7 @@ class Settings:
         """As many as there are: nothing adapts."""
         return self.speculative_num_draft_tokens
 
-    enable_mamba_extra_buffer = _Never()
+    enable_mamba_extra_buffer = enable_mamba_extra_buffer_lazy = _Never()
 
     @staticmethod
     def is_config_namespace_published(_name: str) -> bool:

@@ -17,8 +17,8 @@ from .allocator import AllocatorDriver
 from .engine_parts import EngineParts
 from .fakes import FAKES, Fake, fake_names
 from .leaves import Leaf
+from .overlap import OverlapDriver
 from .pools import Dsv4Pool, HybridPool
-from .scheduler import SchedulerDriver
 from .seal import Transform, seal
 from .settings import ENVIRONMENT
 from .sources import Release, find_release
@@ -29,7 +29,7 @@ _ALLOCATOR_MODULE = "sglang.srt.mem_cache.allocator.swa"
 _DSV4_MODULE = "sglang.srt.mem_cache.deepseek_v4_memory_pool"
 
 
-class SglangTarget(AllocatorDriver, SchedulerDriver):
+class SglangTarget(AllocatorDriver, OverlapDriver):
     """See `Target`.
 
     Attributes:
@@ -103,6 +103,7 @@ class SglangTarget(AllocatorDriver, SchedulerDriver):
         parts, pool = self._engine, self._pool
         if parts is None or not isinstance(pool, HybridPool):
             raise TargetError(f"{self.name} cannot be driven at the engine level with this pool")
+        self.without_overlap()
         if {"disagg", "spec"} <= set(config.features):
             self.attach_spec_node(parts.decode, parts.spec, pool.another(), config, pool, kv, allocator)
             return
@@ -117,6 +118,8 @@ class SglangTarget(AllocatorDriver, SchedulerDriver):
         engine = (parts.release, parts.tiers(config), config, pool, kv, allocator)
         if "scheduler" in config.features:
             self.attach_scheduler(parts.schedule, *engine[1:])
+            if "overlap" in config.features:
+                self.attach_overlap(parts.overlap)
         elif "spec" in config.features:
             self.attach_spec(parts.spec, pool.another(), config, *engine)
         else:
@@ -240,6 +243,7 @@ def _load(release: Release, *, mutated: bool) -> SglangTarget:
         decode = capability.decode_profile(engine, release.root)
         spec = capability.spec_profile(engine, release.root)
         schedule = capability.scheduler_profiles(engine, legacy)
+        schedule += capability.overlap_profiles(schedule, release.root)
         both = capability.spec_node_profile(decode, spec, release.root) if decode and spec else None
         parts = EngineParts(release.name, engine.host, decode is not None, spec is not None, trusted=mutated)
         if mutated:

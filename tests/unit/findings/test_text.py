@@ -10,6 +10,7 @@ from staleloc.models.config import SWA, Config
 from staleloc.models.situations import SITUATIONS
 from staleloc.sim.core.divergence import CLASSES, Divergence
 from staleloc.sim.core.tape import Tape
+from staleloc.sim.findings.cause import Cause
 from staleloc.sim.findings.explain import fact, marks, sentence, steps
 from staleloc.sim.findings.files import KeepError, check_file, check_folder
 from staleloc.sim.findings.finding import Finding, Origin
@@ -65,6 +66,36 @@ def test_every_class_can_be_reported(kind: str) -> None:
     text = render(finding)
     assert text.startswith(f"{kind} in builtin, hybrid pool (check conservation)\n")
     assert "{" not in text
+
+
+def test_a_report_shows_the_call_chain_and_the_consequences() -> None:
+    """And what else has the same cause, if the campaign says so."""
+    found = replace(LEAK, calls=("cache.py:3 Cache.free",), consequences=("leak (locks): node 1 of event {0}",))
+    text = render(Finding(Origin("builtin", seed=0, index=0), TAPE, found), cause="2 more minimal tapes of this cause")
+    assert "\n  Call chain at which the state became wrong:\n    cache.py:3 Cache.free\n" in text
+    assert "\n  Consequences:\n    leak (locks): node 1 of event 1\n" in text
+    assert "\n  2 more minimal tapes of this cause\n" in text
+    crash = replace(found, kind="crash", consequences=())
+    assert "\n  Call chain to the exception:\n" in render(Finding(Origin("builtin", seed=0, index=0), TAPE, crash))
+
+
+def test_the_summary_groups_findings_by_cause() -> None:
+    """The finding with the shortest tape comes first, with the place that went wrong."""
+    calls = ("sim/targets/builtin/insertion.py:52 Insertion._overlap",)
+    short, long = (
+        Finding(Origin("builtin:memo", seed=4, index=index), replace(TAPE, events=events), replace(LEAK, calls=calls))
+        for index, events in ((9, TAPE.events), (1, TAPE.events * 2))
+    )
+    known = replace(summary(long, short), causes=[Cause([long, short], 7, 2)])
+    assert "1 cause, 2 distinct findings; 2 of 20 tapes diverged" in known.text()
+    assert (
+        f"  cause 1: leak, 7 tapes, 2 more ways not shrunk; {calls[0]}\n    tape 9  leak  hybrid  3 events"
+        in known.text()
+    )
+    values = known.to_json()
+    jsonschema.validate(values, summary_schema())
+    assert [it["cause"] for it in values["divergences"]] == [1, 1]
+    assert (values["causes"][0]["place"], values["causes"][0]["shortest"]) == (calls[0], 1)
 
 
 def test_columns_are_aligned_and_end_where_they_end() -> None:

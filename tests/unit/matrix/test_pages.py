@@ -116,18 +116,18 @@ def test_a_row_stands_behind_the_tapes_that_its_text_refers_to() -> None:
 
 def test_a_bug_that_nobody_reported_is_marked() -> None:
     """Whether it has the number of the PR that made it possible or none; in each output."""
-    reported, since, none = PARTIAL, ALL["pr28614-write-back-without-room"], ALL["unsent-page-before-the-window"]
+    reported, since, none = PARTIAL, ALL["pr27770-lock-beyond-the-prefix"], ALL["unsent-page-before-the-window"]
     assert label(reported) == "27779: partial page eviction"
-    assert label(since) == "since 28614, unreported: write back without room"
+    assert label(since) == "since 27770, unreported: lock beyond the prefix"
     assert label(none) == "unreported: unsent page before the window"
     assert label(replace(none, said=reported.said)) == "unsent page before the window"
     known, matrix = [reported, since, none], matrix_of({OLD: {}})
-    assert "since 28614, unreported: write" in pages.to_text(matrix, known)
-    assert "since [28614](https://github.com/sgl-project/sglang/pull/28614), unreported: write" in pages.readme(
+    assert "since 27770, unreported: lock" in pages.to_text(matrix, known)
+    assert "since [27770](https://github.com/sgl-project/sglang/pull/27770), unreported: lock" in pages.readme(
         matrix, known
     )
     page = pages.to_html(matrix, known)
-    assert '<th>since <a href="https://github.com/sgl-project/sglang/pull/28614">28614</a>, unreported: write' in page
+    assert '<th>since <a href="https://github.com/sgl-project/sglang/pull/27770">27770</a>, unreported: lock' in page
     assert page.count("<th>unreported: unsent page") == 1
 
 

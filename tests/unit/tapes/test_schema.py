@@ -42,10 +42,23 @@ SUMMARY = {
     "release": None,
     "seed": 7,
     "verdict": "divergence",
+    "causes": [
+        {
+            "class": "stale-translation",
+            "check": "translate",
+            "place": None,
+            "tapes": 3,
+            "findings": 1,
+            "not_shrunk": 2,
+            "shortest": 0,
+        }
+    ],
     "divergences": [
         {
             "class": "stale-translation",
             "check": "translate",
+            "cause": 1,
+            "calls": ["engine/cache.py:7 Cache.free"],
             "event": 6,
             "minimal_length": 6,
             "sentence": "The translation of loc 4 outlived event 3.",

@@ -9,7 +9,7 @@ import pytest
 
 from staleloc.models.config import Config, ConfigError
 from staleloc.sim.core.tape import Tape
-from staleloc.sim.run.process import profile_from_json, profile_to_json
+from staleloc.sim.run.messages import profile_from_json, profile_to_json
 from staleloc.sim.tapes.codec import dumps, loads
 from staleloc.sim.targets.base import Profile, Scope, TargetError
 from staleloc.sim.targets.registry import scope_of
@@ -91,3 +91,15 @@ def test_features_are_not_of_the_allocator_level() -> None:
     """A tape of single calls has none."""
     with pytest.raises(ConfigError, match=r"^features are of the engine level$"):
         Config(features=("spec",)).check()
+
+
+def test_checks_imply_the_engine_level_and_come_with_a_mutant() -> None:
+    """They are said on the command line that shows a finding again, and handed to workers."""
+    scope = scope_of(None, None, checks=("hits",))
+    assert scope == Scope("engine", checks=("hits",)) == Scope.from_json(scope.to_json())
+    assert scope.options == ["--level", "engine", "--checks", "hits"]
+    assert scope_of("evict-takes-twice", None).checks == ("hits",)
+    assert scope_of("backup-of-one-side", None, checks=("hits",)).checks == ("hits",)
+    for mutant, level in ((None, "allocator"), ("alloc-hands-out-padding", None)):
+        with pytest.raises(TargetError, match="--checks"):
+            scope_of(mutant, level, checks=("hits",))

@@ -130,7 +130,7 @@ def test_an_engine_that_takes_its_process(
 
 def test_every_class_is_tried() -> None:
     """At each level at which it occurs."""
-    requests = {"race", "graph-pollution", "over-admission", "starvation"}
+    requests = {"race", "graph-pollution", "over-admission", "starvation", "lost-hit"}
     by_hand = {"hang", "misaligned"}
     tried = {level: {name.partition("-")[2] for name in TAPES if name.startswith(level)} for level in STUCK}
     assert tried["engine"] | {"hang"} == set(CLASSES)

@@ -561,7 +561,7 @@ def test_no_check_fires_on_correct_code(check: str, case: Case) -> None:
 
 def test_every_class_is_produced_here_or_by_a_worker() -> None:
     """What is left needs a process (a hang) or events of the engine level."""
-    elsewhere = {"hang", "race", "graph-pollution", "over-admission", "starvation"}
+    elsewhere = {"hang", "race", "graph-pollution", "over-admission", "starvation", "lost-hit"}
     assert {case.kind for cases in CASES.values() for case in cases} == set(CLASSES) - elsewhere
 
 

@@ -6,6 +6,7 @@ shrunk.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,7 +22,7 @@ from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.step import EngineStep
 from staleloc.sim.parts.legality import find_violation
 from staleloc.sim.parts.registry import parts_of
-from staleloc.sim.tapes.codec import load
+from staleloc.sim.tapes.codec import dumps, load, loads
 from staleloc.sim.targets.builtin import BuiltinEngine
 from staleloc.sim.targets.mutants import MUTANTS
 from staleloc.sim.targets.mutants.transform import load_builtin
@@ -44,6 +45,7 @@ RULES = {
     "refusal": {"leak"},
     "eviction": {"leak"},
     "sanity": {"leak"},
+    "hits": {"lost-hit"},
 }
 """Check -> the classes that it reports."""
 
@@ -75,6 +77,15 @@ def test_correct_code_keeps_it_quiet(name: str) -> None:
     verdict = drive_engine(TAPES[name], target)
     assert verdict.divergence is None
     assert verdict.events == len(TAPES[name].events)
+
+
+def test_hits_are_checked_only_where_a_tape_asks_for_it() -> None:
+    """A prefix that is computed again is no wrong answer."""
+    tape = TAPES["hits-lost-hit-match-stops-page-early"]
+    silent = replace(tape, config=replace(tape.config, checks=()))
+    assert drive_engine(silent, load_builtin(MUTANTS["match-stops-page-early"])).divergence is None
+    assert loads(dumps(tape)).config.checks == ("hits",)
+    assert '"checks"' not in dumps(silent)
 
 
 def test_every_class_of_every_check_is_shown() -> None:

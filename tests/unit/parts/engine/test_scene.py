@@ -14,7 +14,7 @@ from staleloc.sim.parts import session
 from staleloc.sim.parts.drive import drive_engine
 from staleloc.sim.parts.engine.events import Abort, Admit, Arrive, Checkpoint, Evict, Prefill
 from staleloc.sim.parts.engine.scene import MAX_LINES
-from staleloc.sim.run.process import divergence_from_json, divergence_to_json
+from staleloc.sim.run.messages import divergence_from_json, divergence_to_json
 from staleloc.sim.targets.base import FreeSlots
 from staleloc.sim.targets.builtin import BuiltinEngine
 

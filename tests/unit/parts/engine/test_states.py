@@ -13,13 +13,13 @@ from staleloc.sim.parts.engine.checks import (
     check_admission,
     check_eviction,
     check_locks,
-    check_owners,
     check_races,
     check_refusal,
     check_rows,
     check_values,
 )
 from staleloc.sim.parts.engine.events import Admit, Evict
+from staleloc.sim.parts.engine.owners import check_owners
 from staleloc.sim.parts.engine.step import EngineStep, Written
 from staleloc.sim.targets.base import FreeSlots, Rows
 from staleloc.sim.targets.builtin import BuiltinEngine

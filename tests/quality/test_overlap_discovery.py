@@ -1,0 +1,45 @@
+"""The same for two batches in flight: every defect is found from every seed, and nothing else is.
+
+Each defect is looked for from one seed, one after the other from the next; STALELOC_LONG=1 takes all five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from plain_run import LONG
+
+from staleloc.sim.targets.base import Scope
+from staleloc.sim.targets.builtin import BuiltinEngine
+from staleloc.sim.targets.mutants import MUTANTS
+from staleloc.sim.targets.mutants.overlap import OVERLAPS
+from staleloc.sim.targets.mutants.transform import load_builtin
+
+SEEDS = range(5)
+BUDGET = 50_000
+
+CLEAN_BUDGET = BUDGET if LONG else 1_000
+
+NAMES = [mutant.name for mutant in OVERLAPS]
+
+PROFILES = Scope("engine", ("scheduler", "overlap"), together=True).of(BuiltinEngine.profiles)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., Any]) -> None:
+    """A seed that misses it would let a real bug of its kind through."""
+    target = load_builtin(MUTANTS[name])
+    profiles = MUTANTS[name].profiles(target.profiles)
+    seeds = SEEDS if LONG else SEEDS[NAMES.index(name) % 5 :: 5]
+    missed = [seed for seed in seeds if hunt(target, profiles, seed, BUDGET).divergence is None]
+    assert missed == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_clean_target_is_silent_from_every_seed(seed: int, hunt: Callable[..., Any]) -> None:
+    """On the same seeds: what finds a mutant finds nothing where there is none."""
+    outcome = hunt(BuiltinEngine(), PROFILES, seed, CLEAN_BUDGET)
+    assert outcome.divergence is None
+    assert outcome.events >= CLEAN_BUDGET
