@@ -1,5 +1,5 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
-``audit``, ``coverage``.
+``audit``, ``coverage``, ``ci``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
 fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
@@ -20,9 +20,10 @@ import click
 from ...models.config import LEVELS
 from ..targets.base import ASKED
 from .audit import audit
+from .ci import ci
 from .coverage import coverage
 from .matrix import matrix
-from .paths import FILE, FOLDER, TAPE, TARGET, Command
+from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
 from .targets import mutants, scenarios, targets
 from .text import (
     MAX_SEED,
@@ -91,6 +92,14 @@ def cli(ctx: click.Context) -> None:
 @checks_option
 @events_option
 @isolation_options
+@click.option(
+    "--base",
+    "bases",
+    type=BASE,
+    multiple=True,
+    metavar="REF|TARGET|FILE",
+    help="What is known, as for ci: exit code 1 only for findings that no base shows.",
+)
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option(
     "--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the first divergence."
@@ -115,6 +124,7 @@ def fuzz(
     level: str | None,
     features: tuple[tuple[str, ...], bool],
     checks: tuple[str, ...],
+    bases: tuple[str, ...],
     json_file: Path | None,
     repro_file: Path | None,
     folder: Path,
@@ -128,7 +138,7 @@ def fuzz(
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
     origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks))
-    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs)
+    return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 
 @cli.command(cls=Command)
@@ -147,6 +157,7 @@ def fuzz(
 )
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write a machine-readable summary.")
 @click.option("--repro", "repro_file", type=FILE, metavar="FILE", help="Write a script that shows the divergence.")
+@click.option("--pytest", "test_file", type=FILE, metavar="FILE", help="Write a pytest module that plays the tape.")
 def replay(
     tape: str,
     target: str | None,
@@ -155,13 +166,15 @@ def replay(
     times: int,
     json_file: Path | None,
     repro_file: Path | None,
+    test_file: Path | None,
 ) -> int:
     """Play TAPE: a tape file, or the name of a packaged scenario."""
     from . import run as cli_run
 
-    return cli_run.replay(tape, target, mutant, checks, times, cli_run.Outputs(json_file, repro_file, None))
+    return cli_run.replay(tape, target, mutant, checks, times, cli_run.Outputs(json_file, repro_file, None, test_file))
 
 
+cli.add_command(ci)
 cli.add_command(audit)
 cli.add_command(targets)
 cli.add_command(mutants)

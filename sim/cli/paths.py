@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-__all__ = ["FILE", "FOLDER", "READ", "TAPE", "TARGET", "Command", "Use"]
+__all__ = ["BASE", "CHECKOUT", "FILE", "FOLDER", "READ", "TAPE", "TAPES", "TARGET", "Command", "Use"]
 
 _SOURCES = {".py", ".pyi", ".so"}
 """How the names of files end that a target in a folder is loaded from."""
@@ -67,6 +67,11 @@ class _Folder(_Output):
         return Use(fills=[value])
 
 
+class _Tapes(_Folder):
+    def use(self, value: Any) -> Use:
+        return Use(reads=[value])
+
+
 class _Target(_Kind):
     name = "text"
 
@@ -74,6 +79,16 @@ class _Target(_Kind):
         from ..targets.registry import files_of
 
         return Use(reads=files_of(value))
+
+
+class _Checkout(_Target):
+    def use(self, value: Any) -> Use:
+        return Use(reads=[Path(value)]) if os.path.isdir(value) else super().use(value)
+
+
+class _Base(_Target):
+    def use(self, value: Any) -> Use:
+        return Use(reads=[Path(value)]) if os.path.isfile(value) else super().use(value)
 
 
 class _Tape(_Kind):
@@ -96,6 +111,15 @@ FOLDER = _Folder()
 
 TARGET = _Target()
 """The name of a target, which may name a folder or a wheel."""
+
+TAPES = _Tapes()
+"""A folder whose tapes the command reads, as a `Path`."""
+
+CHECKOUT = _Checkout()
+"""The name of a target, or a folder with a checkout."""
+
+BASE = _Base()
+"""A file of accepted findings, the name of a target, or a git ref."""
 
 TAPE = _Tape()
 """A tape's file, or the name of a scenario."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ...models.config import CHECKS, LEVELS
@@ -12,9 +14,11 @@ from ..findings import search as fuzzing
 from ..findings.cause import Cause
 from ..findings.files import Writer
 from ..findings.finding import Finding, Origin
+from ..findings.regression import regression_test
 from ..findings.saves import Saves
 from ..findings.summary import Summary
 from ..findings.text import render
+from ..gate.known_findings import check_bases, split
 from ..parts.hooks import DeclaredError, declared
 from ..run import player as replaying
 from ..run.campaign import Budget
@@ -34,6 +38,7 @@ class Outputs:
     json: Path | None
     repro: Path | None
     folder: Path | None
+    regression: Path | None = None
 
     def write(self, summary: Summary, writer: Writer) -> None:
         """Write the summary, and the script of the first finding."""
@@ -56,19 +61,26 @@ def _check_declared(scope: Scope) -> None:
     raise DeclaredError(f"declared events are of the allocator level; leave out {' '.join(scope.options)}")
 
 
-def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
-    """Run the campaign that `origin` says and report; the exit code."""
+def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs, bases: Sequence[str] = ()) -> int:
+    """Run the campaign that `origin` says and report; the exit code.
+
+    Args:
+        bases: refs, targets and files of accepted findings; what they show is known and counts for nothing.
+    """
     _check_declared(origin.scope)
+    check_bases(origin.target, bases)
     origin = replace(origin, release=release_of(origin.target))
     writer = Writer()
     with progress() as show:
         outcome = fuzzing.find(origin, budget, workers, show, Saves(outputs.folder, writer))
     results = outcome.results
-    known = zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True)
-    files = {finding.signature: (path, seconds) for finding, path, seconds in known}
+    known = split(origin.target, bases, outcome.findings)
+    shown = zip(outcome.findings, outcome.saved, outcome.shrink_seconds, strict=True)
+    files = {finding.signature: (path, seconds) for finding, path, seconds in shown}
     for cause in outcome.causes:
         path, seconds = files[cause.first.signature]
         _report(cause.first, path, seconds, _others(cause))
+    _report_known(outcome.findings, known)
     summary = Summary(
         target=origin.target,
         release=origin.release,
@@ -89,7 +101,7 @@ def fuzz(origin: Origin, budget: Budget, workers: int, outputs: Outputs) -> int:
     for note in results.notes:
         warn(note)
     outputs.write(summary, writer)
-    return finish(1 if outcome.findings else 2 if results.interrupted else 0, writer.failed)
+    return finish(1 if None in known else 2 if results.interrupted else 0, writer.failed)
 
 
 def replay(
@@ -125,6 +137,9 @@ def replay(
         counts = ", ".join(f"{count} {it.kind if it else 'silent'}" for it, count in played.verdicts.most_common())
         say(f"{same}: {times} replays, {counts}")
     writer = Writer()
+    module = partial(regression_test, name, played.tape, played.divergence, target, mutant)
+    if writer.write(outputs.regression, module):
+        say(f"wrote {outputs.regression}, a test that plays this tape")
     outputs.write(
         Summary(
             target=target,
@@ -162,6 +177,12 @@ def _applied(played: replaying.Replayed, times: int) -> str:
     skipped = played.skipped // times
     applied = played.events // times - skipped
     return f" ({applied} applied, {skipped} skipped)" if applied else " (none applied: nothing was played)"
+
+
+def _report_known(findings: Sequence[Finding], known: Sequence[str | None]) -> None:
+    for finding, why in zip(findings, known, strict=True):
+        if why is not None:
+            say(f"known: tape {finding.origin.index}, {finding.divergence.kind}: {why}")
 
 
 def _others(cause: Cause) -> str:

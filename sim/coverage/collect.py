@@ -35,6 +35,9 @@ class Collector(Protocol):
     def fresh(self) -> Lines:
         """Return the lines that were run for the first time since the last call."""
 
+    def forget(self) -> None:
+        """Begin anew: lines that ran before count again when they run."""
+
 
 class _Noted:
     def __init__(self, files: Collection[str]) -> None:
@@ -52,6 +55,11 @@ class _Noted:
             lines[file].append(line)
         self._told.update(new)
         return [[file, numbers] for file, numbers in lines.items()]
+
+    def forget(self) -> None:
+        """See `Collector.forget`."""
+        self._seen.clear()
+        self._told.clear()
 
 
 class Monitor(_Noted):
@@ -74,6 +82,11 @@ class Monitor(_Noted):
         """See `Collector.stop`."""
         self._api.set_events(self._tool, 0)
         self._api.free_tool_id(self._tool)
+
+    def forget(self) -> None:
+        """See `Collector.forget`."""
+        super().forget()
+        self._api.restart_events()
 
     def _begin(self, code: CodeType, _offset: int) -> Any:
         return self._line(code, code.co_firstlineno)  # a function of one line has no other event

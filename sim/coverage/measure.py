@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from ...models.config import LEVELS
+from ..core.tape import Tape
 from ..run.campaign import Budget, Campaign, Results
 from ..run.player import Player, Unplayable, adapt
-from ..run.process import ANSWER_SECONDS, WorkerProcess
+from ..run.pool import PooledWorker, WorkerPool
 from ..tapes.scenarios import scenarios
 from ..targets.base import Profile, Scope, TargetError
 
-__all__ = ["Measured", "Plan", "Played", "measure", "scopes_of"]
+__all__ = ["Measured", "Plan", "Played", "lines_run", "measure", "scopes_of"]
 
 
 @dataclass(frozen=True)
@@ -65,87 +67,47 @@ class Measured:
     notes: list[str] = field(default_factory=list)
 
 
-class _CoveredWorker(WorkerProcess):
-    """A worker whose answers also tell the lines that it ran, and which can serve one campaign after the other."""
+class _CoveredWorker(PooledWorker):
+    """A worker whose answers also tell the lines that it ran."""
 
     module = "staleloc.sim.coverage.worker"
 
     def __init__(self, pool: _Pool, target: str, mutant: str | None, answer_seconds: float) -> None:
-        self._pool = pool
-        self._busy = True
-        super().__init__(target, mutant, answer_seconds)
-        self._busy = False
+        self._covered = pool
+        super().__init__(pool, target, mutant, answer_seconds)
 
     def _request(self, target: str, mutant: str | None) -> dict[str, Any]:
-        return {**super()._request(target, mutant), "covered": self._pool.files}
+        return {**super()._request(target, mutant), "covered": self._covered.files}
+
+    def send(self, request: dict[str, Any]) -> None:
+        super().send({**request, "afresh": True} if self._covered.afresh else request)
 
     def receive(self, seconds: float, processor: float | None = None) -> Any:
         answer = super().receive(seconds, processor)
-        self._pool.add(answer.pop("lines"))
+        self._covered.add(answer.pop("lines"))
         return answer
 
-    def run(self, scope: Scope, seed: int, tapes: list[int]) -> Iterator[dict[str, Any]]:
-        self._busy = True
-        yield from super().run(scope, seed, tapes)
-        self._busy = False
 
-    def play(self, tape_text: str, rows: int = 0) -> dict[str, Any]:
-        self._busy = True
-        answer = super().play(tape_text, rows)
-        self._busy = False
-        return answer
-
-    def close(self) -> None:
-        """Return to the pool; end only if there was no answer to the last request."""
-        if self._busy:
-            super().close()
-        else:
-            self._pool.put_back(self)
-
-    def end(self) -> None:
-        """End the process."""
-        super().close()
-
-
-class _Pool:
-    """The workers of a run, and the lines that they ran. Any thread may use it.
-
-    Loading a target takes seconds, so a worker is used again. Use as a context manager, which ends all workers.
+class _Pool(WorkerPool):
+    """The workers of a run, and the lines that they ran.
 
     Args:
         files: the files of interest, by the names that their code has.
+        afresh: lines that ran before count again when a tape runs them.
     """
 
-    def __init__(self, files: Sequence[str]) -> None:
+    def __init__(self, files: Sequence[str], afresh: bool = False) -> None:
+        super().__init__(lambda pool, *request: _CoveredWorker(self, *request))
         self.files = list(files)
+        self.afresh = afresh
         self.lines: dict[str, set[int]] = defaultdict(set)
-        self._idle: list[_CoveredWorker] = []
-        self._lock = threading.Lock()
-
-    def worker(self, target: str, mutant: str | None, answer_seconds: float = ANSWER_SECONDS) -> WorkerProcess:
-        """Return an idle worker, or start one."""
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return _CoveredWorker(self, target, mutant, answer_seconds)
-
-    def put_back(self, worker: _CoveredWorker) -> None:
-        """Keep a worker for the next campaign."""
-        with self._lock:
-            self._idle.append(worker)
+        self._adding = threading.Lock()
 
     def add(self, lines: Sequence[Any]) -> None:
         """Add lines that ran."""
-        with self._lock:
+        with self._adding:
             for file, numbers in lines:
                 self.lines[file].update(numbers)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for worker in self._idle:
-            worker.end()
 
 
 def scopes_of(profiles: Sequence[Profile]) -> list[Scope]:
@@ -204,3 +166,27 @@ def _play_scenarios(plan: Plan, pool: _Pool, result: Measured) -> list[Profile]:
             result.scenarios += 1
             result.diverged += divergence is not None
         return player.profiles
+
+
+def lines_run(
+    target: str, tapes: Iterable[Tape], files: Sequence[str], play: Callable[[], bool] = lambda: True
+) -> list[dict[str, set[int]]]:
+    """Return the lines that each of some tapes runs, without those of loading the target.
+
+    Args:
+        files: the files of interest, by the names that their code has.
+        play: is asked before each tape; False ends the list.
+
+    Raises:
+        TargetError: the target cannot be loaded or driven.
+    """
+    found = []
+    with _Pool(files, afresh=True) as pool, Player(target, worker=pool.worker) as player:
+        for tape in tapes:
+            if not play():
+                break
+            pool.lines.clear()
+            with suppress(Unplayable):
+                player.play(tape)
+            found.append({file: set(lines) for file, lines in pool.lines.items()})
+    return found

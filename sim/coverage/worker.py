@@ -34,7 +34,9 @@ class CoveredSession(Session):
         return self._with_lines(super().run(request))
 
     def play(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """See `Session.play`."""
+        """See `Session.play`. With ``afresh`` in the request, lines that ran before count again."""
+        if request.get("afresh"):
+            self._collector.forget()
         return self._with_lines(super().play(request))
 
     def _with_lines(self, answers: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

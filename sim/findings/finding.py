@@ -13,6 +13,7 @@ from ..parts.events_file import events_origin
 from ..parts.hooks import loaded
 from ..tapes.shrink import Shrunk
 from ..targets.base import Scope
+from ..targets.registry import counterpart
 from .explain import fact, sentence
 
 __all__ = ["Finding", "Origin", "our_version"]
@@ -49,6 +50,11 @@ class Origin:
     tape: str | None = None
     scope: Scope = Scope()  # noqa: RUF009 - frozen
     checks: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> str:
+        """The target whose public record holds here: of a checkout, the release that it is judged as."""
+        return counterpart(self.target, self.release)
 
     @property
     def again(self) -> str:

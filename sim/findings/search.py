@@ -20,7 +20,7 @@ from ..core.tape import Tape
 from ..parts.legality import profile_of
 from ..run.campaign import Budget, Campaign, Found, Results
 from ..run.player import Player
-from ..run.process import ANSWER_SECONDS
+from ..run.process import ANSWER_SECONDS, WorkerProcess
 from ..run.progress import Progress
 from ..tapes.shrink import MAX_CANDIDATES, Judge, Shrunk, shrink
 from ..targets.base import TargetError
@@ -28,7 +28,7 @@ from .cause import Cause, same_cause, same_place
 from .finding import Finding, Origin
 from .saves import Saves
 
-__all__ = ["Outcome", "find"]
+__all__ = ["Outcome", "OutOfTime", "Shrinker", "find"]
 
 SHRUNK = 2
 """Tapes that are shrunk of those that are certain to have one cause; a minimal tape may be shorter than another by
@@ -92,7 +92,7 @@ def find(
     outcome = Outcome(results)
     for index in sorted(seen.keys() - {found.index for found in results.found}):
         kept.drop(seen[index])
-    with closing(_Shrinker(origin.target, origin.mutant, results)) as shrinker:
+    with closing(Shrinker(origin.target, origin.mutant, results)) as shrinker:
         groups = _groups(origin.target, [shrinker.located(found) for found in results.found])
         for number, group in enumerate(groups, 1):
             _examine(origin, group, shrinker, partial(show.shrinking, number, len(groups)), outcome, kept)
@@ -115,7 +115,7 @@ def _groups(target: str, located: Sequence[Found]) -> list[list[Found]]:
 def _examine(
     origin: Origin,
     group: Sequence[Found],
-    shrinker: _Shrinker,
+    shrinker: Shrinker,
     show: Callable[[int], None],
     outcome: Outcome,
     kept: Saves,
@@ -179,26 +179,58 @@ def _counted(judge: Judge, show: Callable[[int], None]) -> Judge:
     return counted
 
 
-class _Shrinker:
-    """Shrinks one tape after the other, in as few processes as possible."""
+class OutOfTime(TargetError):
+    """The time for a shrink was spent."""
 
-    def __init__(self, target: str, mutant: str | None, results: Results) -> None:
+
+def _limited(judge: Judge, deadline: float | None) -> Judge:
+    """The same judge, which ends the shrink at a time."""
+
+    def limited(tape: Tape) -> Divergence | None:
+        if deadline is not None and time.monotonic() >= deadline:
+            raise OutOfTime("its time was spent")
+        return judge(tape)
+
+    return limited
+
+
+class Shrinker:
+    """Shrinks one tape after the other, in as few processes as possible.
+
+    Args:
+        results: the campaign's results: profiles are read, notes are added.
+        worker: see `Player`.
+        answer_seconds: time limit for one tape.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        mutant: str | None,
+        results: Results,
+        worker: Callable[[str, str | None, float], WorkerProcess] | None = None,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._target = target
         self._mutant = mutant
         self._results = results
+        self._worker = worker
+        self._answer_seconds = answer_seconds
         self._players: dict[str, Player] = {}
         self._interrupted = False
 
-    def run(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+    def run(self, found: Found, show: Callable[[int], None], deadline: float | None = None) -> tuple[Shrunk, float]:
         """The shrunk tape and the seconds it took, without loading the target.
 
-        `show` is regularly told how many candidates were played.
+        Args:
+            show: is regularly told how many candidates were played.
+            deadline: the monotonic time at which the shrink ends with the smallest tape so far.
         """
         started = Shrunk(found.tape, found.divergence, len(found.tape.events), 0, False)
         if self._interrupted:
             return started, 0.0
         try:
-            shrunk, seconds = self._shrink(found, show)
+            shrunk, seconds = self._shrink(found, show, deadline)
         except (KeyboardInterrupt, TargetError) as error:  # before anything was played
             shrunk, seconds = replace(started, ended=error), 0.0
         if shrunk.ended is not None:
@@ -222,14 +254,14 @@ class _Shrinker:
         else:
             self._results.notes.append(f"tape {tape} is not fully shrunk: {ended}")
 
-    def _shrink(self, found: Found, show: Callable[[int], None]) -> tuple[Shrunk, float]:
+    def _shrink(self, found: Found, show: Callable[[int], None], deadline: float | None) -> tuple[Shrunk, float]:
         hangs = found.divergence.kind == "hang"
         player = self._player("hang") if _took_the_process(found.divergence) else self._player("shrink")
         profile = profile_of(found.tape.config, self._results.profiles)
         assert profile is not None
         budget = HANG_CANDIDATES if hangs else MAX_CANDIDATES
         started = time.monotonic()
-        judge = _counted(player.play, show)
+        judge = _limited(_counted(player.play, show), deadline)
         shrunk = shrink(found.tape, found.divergence, profile, judge, budget, player.effect)
         return shrunk, time.monotonic() - started
 
@@ -265,8 +297,8 @@ class _Shrinker:
 
     def _player(self, purpose: str) -> Player:
         if purpose not in self._players:
-            seconds = HANG_SECONDS if purpose == "hang" else ANSWER_SECONDS
-            self._players[purpose] = Player(self._target, self._mutant, seconds, sure=False)
+            seconds = HANG_SECONDS if purpose == "hang" else self._answer_seconds
+            self._players[purpose] = Player(self._target, self._mutant, seconds, worker=self._worker, sure=False)
         return self._players[purpose]
 
     def close(self) -> None:

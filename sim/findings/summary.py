@@ -159,7 +159,7 @@ def _row(finding: Finding, alike: str) -> tuple[str, ...]:
 
 def _alike(finding: Finding) -> str:
     """The scenario that a finding looks like, if it diverges on this target."""
-    target = finding.origin.target
+    target = finding.origin.recorded
     known = lookalike(finding.tape, finding.divergence, target)
     return known.name if known is not None and target in known.diverges and finding.origin.mutant is None else ""
 

@@ -69,10 +69,10 @@ def render(finding: Finding, saved: str | None = None, seconds: float | None = N
     order = calling_order(divergence, tape)
     if order is not None:
         lines += _wrapped(f"Calling order: {order}")
-    known = lookalike(tape, divergence, origin.target)
+    known = lookalike(tape, divergence, origin.recorded)
     if known is not None:
-        fixed = origin.mutant is None and origin.target in known.silent
-        silent = f" That scenario is silent on {origin.target}." if fixed else ""
+        fixed = origin.mutant is None and origin.recorded in known.silent
+        silent = f" That scenario is silent on {origin.recorded}." if fixed else ""
         lines += _wrapped(f"Looks like scenario {known.name}: {known.incident}. {known.mechanism}{silent}")
     return "\n".join(lines) + "\n"
 

@@ -83,7 +83,8 @@ def matrix_schema() -> Schema:
         "$id": f"urn:staleloc:matrix:{VERSION}",
         "title": "staleloc matrix",
         "description": "Which release has which incident, shown by its tape and by blind fuzzing.",
-        **closed(
+        **_with(
+            {"judged": _named(_NAME, "Checkout or wheel -> the release whose public record holds for it.")},
             {
                 "format": {"const": FORMAT},
                 "version": {"const": VERSION},
@@ -95,9 +96,15 @@ def matrix_schema() -> Schema:
                 "absent": _named({"type": "string"}, "Target -> why nothing could be measured on it."),
                 "replays": _named(_named(replayed, "Scenario -> result of its tape."), "Target -> replays."),
                 "hunts": _list(hunt, "One for each target, level, features and seed."),
-            }
+            },
         ),
     }
+
+
+def _with(optional: Schema, properties: Schema) -> Schema:
+    """Return the schema of an object with these properties, and perhaps the optional ones."""
+    schema = closed(properties)
+    return {**schema, "properties": {**properties, **optional}}
 
 
 _ROUNDING = 0.001
@@ -177,6 +184,7 @@ def to_json(matrix: Matrix) -> dict[str, Any]:
             for target in matrix.releases
         },
         "hunts": [_hunt_to_json(key, matrix.hunts[key]) for key in keys],
+        **({"judged": dict(sorted(matrix.judged.items()))} if matrix.judged else {}),
     }
 
 
@@ -194,6 +202,7 @@ def from_json(values: dict[str, Any]) -> Matrix:
         },
         dict(map(_hunt_from_json, values["hunts"])),
         dict(values["absent"]),
+        dict(values.get("judged", {})),
     )
 
 

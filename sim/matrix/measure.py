@@ -34,11 +34,11 @@ from ..tapes.codec import dumps
 from ..tapes.scenarios import Scenario, plain, same_paging, same_shape, same_words
 from ..tapes.shrink import MAX_CANDIDATES, shrink
 from ..targets.base import Profile, Scope, TargetError
-from ..targets.registry import prepare
+from ..targets.registry import release_of
 from .measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from .record import diverging, is_known, of_scope, order, scopes, seeds_of
+from .record import counterpart_of, diverging, is_known, of_scope, order, scopes, seeds_of
 
-__all__ = ["Session", "drawn", "hunt", "looks_like"]
+__all__ = ["Session", "drawn", "hunt", "looks_like", "replay", "replay_all"]
 
 MAX_SHRUNK = 4
 """Tapes of one kind of divergence that are shrunk. Before they are, two incidents may look alike."""
@@ -175,22 +175,24 @@ class _Hunt:
 
 def replay_all(player: Player, known: Sequence[Scenario]) -> dict[str, Replayed]:
     """Return the result of each scenario's tape on the player's target."""
-    return {scenario.name: _replay(player, scenario) for scenario in known}
+    return {scenario.name: replay(player, scenario)[0] for scenario in known}
 
 
-def _replay(player: Player, scenario: Scenario) -> Replayed:
+def replay(player: Player, scenario: Scenario) -> tuple[Replayed, Tape, Divergence | None]:
+    """Return the result of a scenario's tape, the tape as it was played, and its divergence."""
     tape, _ = adapt(scenario.tape, player.profiles)
     try:
         divergence = player.play(tape)
     except WorkerLost:
         raise
     except (Unplayable, TargetError) as error:  # an adapter may find out only then that a release lacks something
-        return Replayed("unplayable", str(error))
+        return Replayed("unplayable", str(error)), tape, None
     if divergence is None:
         nothing = player.events == player.skipped
-        return Replayed("unplayable", "none of its events applies") if nothing else Replayed("silent")
+        silent = Replayed("unplayable", "none of its events applies") if nothing else Replayed("silent")
+        return silent, tape, None
     verdict = "diverges" if divergence.kind == scenario.kind else "other"
-    return Replayed(verdict, f"{divergence.kind}: {divergence.what}")
+    return Replayed(verdict, f"{divergence.kind}: {divergence.what}"), tape, divergence
 
 
 @dataclass
@@ -215,7 +217,7 @@ class Session:
         for target in sorted(targets, key=order):
             self.show.stage(f"replays on {target}")
             try:
-                prepare(target)
+                version = release_of(target)
                 with Player(target) as player:
                     self.matrix.replays[target] = replay_all(player, self.known)
                     self._profiles[target] = player.profiles
@@ -223,6 +225,9 @@ class Session:
                 self.matrix.absent[target] = str(error)
                 continue
             self.matrix.absent.pop(target, None)
+            record = counterpart_of(target, version, self.matrix.replays[target], self.known)
+            if record != target:
+                self.matrix.judged[target] = record
             self.matrix.releases = sorted({*self.matrix.releases, target}, key=order)
             self.save(self.matrix)
 

@@ -141,6 +141,7 @@ class Matrix:
         replays: target -> scenario -> result of its tape.
         hunts: finished hunts.
         absent: target -> why nothing could be measured on it.
+        judged: checkout or wheel -> the release whose public record holds for it.
     """
 
     seeds: tuple[int, ...]
@@ -151,3 +152,4 @@ class Matrix:
     replays: dict[str, dict[str, Replayed]] = field(default_factory=dict)
     hunts: dict[HuntKey, Hunt] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    judged: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ level share the tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -15,12 +15,12 @@ from packaging.version import Version
 from ..core.tape import Tape
 from ..tapes.scenarios import Said, Scenario
 from ..targets.base import Scope
-from ..targets.registry import short_name
+from ..targets.registry import counterpart, family_of, short_name
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 
 __all__ = [
-    "Disagreement", "alarms", "claim", "disagreement", "diverging", "hunted", "is_known", "news", "of_scope",
-    "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
+    "Disagreement", "alarms", "claim", "counterpart_of", "disagreement", "diverging", "hunted", "is_known", "is_shown",
+    "news", "of_scope", "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
 ]  # fmt: skip
 
 
@@ -135,8 +135,45 @@ def claim(said: Said | None, target: str) -> str | None:
     return "has" if number >= Version(said.since) else "before"
 
 
+def counterpart_of(target: str, version: str | None, replays: Mapping[str, Replayed], known: Sequence[Scenario]) -> str:
+    """Return the release that a checkout or a wheel is judged as, or the target itself if none fits: by the version of
+    its sources, or else the release that the scenarios' verdicts contradict least, the newest one of several.
+
+    A checkout without a version that has lost a fix contradicts each release at least once, so the loss is seen.
+    """
+    found = counterpart(target, version)
+    if found != target or release_number(target) is not None:
+        return found
+    family = family_of(target)
+    releases = family.releases if family is not None else ()
+    counts = [(_contradictions(releases[: number + 1], replays, known), -number) for number in range(len(releases))]
+    return releases[-min(counts)[1]] if counts else target
+
+
+def _contradictions(releases: Sequence[str], replays: Mapping[str, Replayed], known: Sequence[Scenario]) -> int:
+    """Return how many verdicts the last of these releases cannot have."""
+    return sum(
+        it.name in replays
+        and replays[it.name].verdict != "unplayable"
+        and is_shown(it, releases) == (replays[it.name].verdict == "silent")
+        for it in known
+    )
+
+
+def is_shown(scenario: Scenario, releases: Sequence[str]) -> bool | None:
+    """Return whether the last of these releases has the bug: as it says of itself, or else as the newest one before it
+    of which anything is known; None if nothing is."""
+    for release in reversed(releases):
+        if release in scenario.diverges:
+            return True
+        if release in scenario.silent or claim(scenario.said, release) in ("fixed", "before"):
+            return False
+    return None
+
+
 def disagreement(scenario: Scenario, target: str, replayed: Replayed) -> Disagreement | None:
-    """Return the difference between the result of a tape on a target and the record or the scenario."""
+    """Return the difference between the result of a tape on a target and the record or the scenario; of a checkout,
+    `target` is the release that it is judged as."""
     told = claim(scenario.said, target)
     text, alarm = None, False
     if replayed.verdict == "diverges":
@@ -167,7 +204,8 @@ def alarms(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
     for scenario in known:
         for target in matrix.releases:
             replayed = matrix.replays.get(target, {}).get(scenario.name)
-            differs = None if replayed is None else disagreement(scenario, target, replayed)
+            record = matrix.judged.get(target, target)
+            differs = None if replayed is None else disagreement(scenario, record, replayed)
             if differs is not None and differs.alarm:
                 lines.append(f"{scenario.name} on {target}: {differs.text}")
     for key, hunt in matrix.hunts.items():

@@ -154,7 +154,7 @@ def cell_of(matrix: Matrix, scenario: Scenario, target: str) -> Cell:
     hunts = [matrix.hunts[key] for key in keys if key in matrix.hunts]
     whole = len(hunts) == len(keys)
     blind = _blind([hunt.found.get(scenario.name) for hunt in hunts]) if whole else None
-    return Cell(replayed, blind, disagreement(scenario, target, replayed))
+    return Cell(replayed, blind, disagreement(scenario, matrix.judged.get(target, target), replayed))
 
 
 def _blind(seen: Sequence[Sighting | None]) -> Blind:
@@ -198,6 +198,7 @@ def _seconds(seconds: float) -> str:
 def footnotes(matrix: Matrix, known: Sequence[Scenario]) -> list[str]:
     """Return one line for each difference from the record, and for each release that could not be measured."""
     lines = [f"{target}: {why}" for target, why in matrix.absent.items()]
+    lines += [f"{target} is judged as {release}" for target, release in sorted(matrix.judged.items())]
     for scenario in known:
         for target in matrix.releases:
             differs = cell_of(matrix, scenario, target).differs

@@ -33,7 +33,7 @@ from .process import (
     kill_workers,
 )  # fmt: skip
 
-__all__ = ["Budget", "Campaign", "Found", "Results"]
+__all__ = ["CHUNK", "Budget", "Campaign", "Found", "Results"]
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,11 @@ class Results:
 
     Attributes:
         found: for each kind of divergence (class, check, pool, policy, event, and the event that made a loc stale) the
-            tape with the smallest number, in the order of numbers.
+            tape with the smallest number (the first few with `examples`), in the order of numbers.
         skipped: events that did not apply.
         diverged: tapes that diverged.
         seen: situation -> how often it happened.
+        reached: situation -> the first tape in which it happened, of those that do not diverge.
         interrupted: whether the campaign was ended before its budget was spent.
         notes: messages for the user, one line each.
     """
@@ -85,6 +86,7 @@ class Results:
     diverged: int = 0
     seconds: float = 0.0
     seen: Counter[str] = field(default_factory=Counter)
+    reached: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -125,6 +127,9 @@ class Campaign:
         seen: is called with the first tape of each kind of divergence at once, from a worker's thread. An answer of a
             tape with a smaller number may come later, so some of these tapes are not among the results.
         worker: starts a worker with the target and the mutant; None for a plain one.
+        start: number of the first tape.
+        chunk: tapes that a worker takes at a time. With fewer, a time limit is kept more closely.
+        examples: diverging tapes of one kind that are kept at most.
     """
 
     def __init__(
@@ -137,6 +142,9 @@ class Campaign:
         scope: Scope = Scope(),  # noqa: B008 - frozen
         progress: Callable[[Results], None] = lambda results: None,
         worker: Callable[[str, str | None], WorkerProcess] | None = None,
+        start: int = 0,
+        chunk: int = CHUNK,
+        examples: int = 1,
         seen: Callable[[Found], None] = lambda found: None,
     ) -> None:
         self._target = target
@@ -149,15 +157,18 @@ class Campaign:
         self._seen = seen
         self._start_worker = worker or WorkerProcess
         self._lock = threading.Lock()
-        self._chunks = itertools.count()
+        self._start = start
+        self._examples = examples
+        self._chunks = itertools.count(start, chunk)
+        self._chunk = chunk
         self._answers: dict[int, dict[str, Any]] = {}
-        self._next = 0
+        self._next = start
         self._lost = 0
         self._over = False
         self._deadline: float | None = None
         self._cancelled = threading.Event()
         self._results = Results()
-        self._kinds: dict[tuple[str, ...], Found] = {}
+        self._kinds: dict[tuple[str, ...], list[Found]] = {}
         self._shown: dict[tuple[str, ...], Found] = {}
         self._wordings: Counter[tuple[str, ...]] = Counter()
         self._times: Counter[tuple[str, ...]] = Counter()
@@ -188,7 +199,8 @@ class Campaign:
             self._wind_up(pool, played)
         self._settle(sorted(self._answers))
         self._results.seconds = time.monotonic() - started
-        self._results.found = [replace(found, tapes=self._times[words]) for words, found in self._kinds.items()]
+        found = [replace(it, tapes=self._times[words]) for words, kept in self._kinds.items() for it in kept]
+        self._results.found = sorted(found, key=lambda it: it.index)
         if self._passed_over:
             self._results.notes.append(
                 f"{self._passed_over} tapes were not examined: they diverge as others do, with further messages"
@@ -237,8 +249,10 @@ class Campaign:
                 return None
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 return None
-            first = next(self._chunks) * CHUNK
-            stop = first + CHUNK if self._budget.tapes is None else min(first + CHUNK, self._budget.tapes)
+            first = next(self._chunks)
+            stop = first + self._chunk
+            if self._budget.tapes is not None:
+                stop = min(stop, self._start + self._budget.tapes)
             return list(range(first, stop)) or None
 
     def _play(self, worker: WorkerProcess, tapes: list[int]) -> WorkerProcess:
@@ -266,7 +280,7 @@ class Campaign:
                 if self._cancelled.is_set():
                     return worker
                 done += self._missed(tapes[done], "crash", error, doubts)
-            worker.close()
+            worker.end()
             worker = self._start_worker(self._target, self._mutant)
             tapes = tapes[done:]
         return worker
@@ -327,6 +341,9 @@ class Campaign:
             results.seen.update(answer["seen"])
             if answer["divergence"] is not None:
                 self._keep(tape, divergence_from_json(answer["divergence"]), answer)
+            else:
+                for situation in answer["seen"]:
+                    results.reached.setdefault(situation, tape)
             if "lost" in answer:
                 self._lose()
             if results.tapes % CHUNK == 0:
@@ -369,9 +386,13 @@ class Campaign:
             if self._wordings[kind] > MAX_WORDINGS:
                 self._passed_over += 1
             else:
-                found = self._kinds[words] = self._found(index, divergence, answer)
-                if words not in self._shown or self._shown[words].index != index:
-                    self._show(words, found)
+                self._kinds[words] = []
+        kept = self._kinds.get(words)
+        if kept is not None and len(kept) < self._examples:
+            found = self._found(index, divergence, answer)
+            if not kept and (words not in self._shown or self._shown[words].index != index):
+                self._show(words, found)
+            kept.append(found)
         self._over = self._budget.first
 
     def _lose(self) -> None:

@@ -147,7 +147,7 @@ class Player:
         return Divergence(kind, kind, -1, what)
 
     def _renew(self) -> None:
-        self._worker.close()
+        self._worker.end()
         try:
             self._worker = self._open()
         except TargetError as error:

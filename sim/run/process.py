@@ -415,6 +415,10 @@ class WorkerProcess(ChildProcess):
         answer: dict[str, Any] = self.receive(WAITING * seconds, seconds)
         return answer
 
+    def end(self) -> None:
+        """End the process, also where `close` would keep it for others."""
+        self.close()
+
     def locate(self, tape_text: str, divergence: Divergence) -> Divergence:
         """Return the divergence of a tape with the place that made the state wrong and its consequences; see
         `parts.locate`.

@@ -87,6 +87,12 @@ class Embedded(Family):
             ours=_sources(spec.root, mutant),
         )
 
+    def checkout(self, folder: Path) -> str | None:
+        return f"{self.name}@{folder}" if _is_copy(folder) else None
+
+    def counterpart(self, text: str, version: str | None) -> str:
+        return self.name if text.startswith(f"{self.name}@") else text
+
     def module(self, name: str) -> str:
         return f"{__package__}._{_AUDITED}.{name}"
 
@@ -128,11 +134,15 @@ def _policy(name: str) -> str:
 
 def _copy(text: str, folder: str) -> Path:
     root = user_path(folder)
-    if not all(os.path.isfile(root / name) for name in ("swa.py", "target.py")):
+    if not _is_copy(root):
         raise TargetError(
             f"{text}: that folder holds no copy of the embedded target's sources (swa.py, target.py and the others)"
         )
     return root
+
+
+def _is_copy(folder: Path) -> bool:
+    return all(os.path.isfile(folder / name) for name in ("swa.py", "target.py"))
 
 
 def _load_copy(spec: TargetSpec, root: Path) -> Target:

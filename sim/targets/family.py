@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from packaging.version import InvalidVersion, Version
+
 from ...models.config import Config
 from .base import Target, TargetError
 from .mutants.transform import Mutant, Transform
@@ -187,6 +189,26 @@ class Family(ABC):
             TargetError: it cannot be had.
         """
         return None
+
+    def checkout(self, folder: Path) -> str | None:
+        """The name of the target whose sources lie in a folder, or in the usual place below it; None if none do."""
+        return None
+
+    def counterpart(self, text: str, version: str | None) -> str:
+        """The target whose public record holds for a target too: of a checkout or a wheel the newest known release that
+        is not newer. The target itself if there is none.
+
+        Args:
+            version: the version of the target's sources, or None.
+        """
+        if text in self.releases or version is None:
+            return text
+        try:
+            wanted = Version(version)
+        except InvalidVersion:
+            return text
+        older = [it for it in self.releases if Version(it.removeprefix(f"{self.name}==")) <= wanted]
+        return older[-1] if older else text
 
     def files(self, text: str) -> list[Path]:
         """The files, and folders of sources, that are read for a target by its name. Nothing is fetched.

@@ -18,8 +18,8 @@ from .mutants import MUTANTS
 from .mutants.transform import Mutant, MutantError
 
 __all__ = [
-    "add", "families", "family_of", "files_of", "is_shipped", "open_target", "parse", "prepare", "release_of",
-    "released", "scope_of", "select_profiles", "short_name",
+    "add", "counterpart", "families", "family_of", "files_of", "is_shipped", "open_target", "parse", "prepare",
+    "release_of", "released", "scope_of", "select_profiles", "short_name",
 ]  # fmt: skip
 
 GROUP = "staleloc.targets"
@@ -125,6 +125,12 @@ def short_name(target: str) -> str:
     """A target's name; of a release its version alone."""
     family = family_of(target)
     return target if family is None else target.removeprefix(f"{family.name}==")
+
+
+def counterpart(target: str, version: str | None) -> str:
+    """The target whose public record holds for a target of this version too; see `Family.counterpart`."""
+    family = family_of(target)
+    return target if family is None else family.counterpart(target, version)
 
 
 def add(target: str) -> str:

@@ -16,11 +16,11 @@ from pathlib import Path
 import click
 
 from staleloc.sim.cli.main import cli, run
-from staleloc.sim.cli.paths import FILE, FOLDER, READ, TAPE, TARGET
+from staleloc.sim.cli.paths import BASE, CHECKOUT, FILE, FOLDER, READ, TAPE, TAPES, TARGET
 
 __all__ = ["KINDS", "PATHS", "SCENARIO", "Done", "call", "refused", "tree", "words"]
 
-KINDS = (READ, FILE, FOLDER, TARGET, TAPE)
+KINDS = (READ, FILE, FOLDER, TARGET, TAPE, TAPES, CHECKOUT, BASE)
 
 SCENARIO = "pr26078-zero-tail"
 

@@ -60,6 +60,10 @@ def packages_rule(name: str) -> bool:
     return not within(name, *TEST_TOOLS)
 
 
+PLUGIN = ROOT / "sim" / "gate" / "pytest_plugin.py"
+"""What pytest itself loads, by an entry point; nothing of the package imports it."""
+
+
 RULES = {
     "models": models_rule,
     "sim": packages_rule,
@@ -99,7 +103,7 @@ def tracked() -> list[tuple[str, bytes]]:
 @pytest.mark.parametrize("folder", RULES)
 def test_packages_import_what_they_may(folder):
     """No module imports what the rule of its folder forbids, not even late or by name."""
-    paths = [path for path in MODULES if path.is_relative_to(ROOT / folder)]
+    paths = [path for path in MODULES if path.is_relative_to(ROOT / folder) and path != PLUGIN]
     assert paths
     assert not [line for path in paths for line in forbidden(folder, path, path.read_text(encoding="utf-8"))]
 
@@ -138,6 +142,14 @@ def test_packages_hold_no_test_code():
     """Nothing installed is a test, or behaves differently under one."""
     found = {path.relative_to(ROOT): code_for_tests(path.read_text(encoding="utf-8")) for path in MODULES}
     assert not {path: names for path, names in found.items() if names}
+
+
+def test_nothing_imports_the_plugin():
+    """It imports pytest, which users need not have."""
+    paths = [path for path in MODULES if path != PLUGIN]
+    names = [name for path in paths for name in imports(path, path.read_text(encoding="utf-8"))]
+    assert PLUGIN in MODULES
+    assert not [name for name in names if "pytest_plugin" in name]
 
 
 def test_planted_test_code_is_seen():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from typing import Any, get_args
-from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ...findings.annotations import Remark, sarif, workflow_command
 from ...findings.finding import our_version
 from ...findings.text import columns
 from ...run.messages import divergence_to_json
@@ -168,23 +168,20 @@ def to_github(audit: Audit, prefix: str) -> list[str]:
     Args:
         prefix: path from the repository's root to the folder that the paths are relative to.
     """
-    lines = []
-    for row in audit.rows:
-        if row.is_asked:
-            level = "error" if row.verdict == "unguarded" else "warning"
-            spot = row.site.spot
-            message = f"{spot.function} changes the mapping: {row.why}{_shown_by(audit, row)}"
-            where = f"file={_property(prefix + spot.path)},line={spot.line},title=staleloc: {row.verdict}"
-            lines.append(f"::{level} {where}::{_escaped(message)}")
-    return lines
+    return [
+        workflow_command(_remark(row, prefix, f"{_changes(row)}{_shown_by(audit, row)}"))
+        for row in audit.rows
+        if row.is_asked
+    ]
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _remark(row: Row, prefix: str, message: str) -> Remark:
+    level = "error" if row.verdict == "unguarded" else "warning"
+    return Remark(row.verdict, level, message, prefix + row.site.spot.path, row.site.spot.line)
 
 
-def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+def _changes(row: Row) -> str:
+    return f"{row.site.spot.function} changes the mapping: {row.why}"
 
 
 def to_html(audit: Audit) -> str:
@@ -308,27 +305,4 @@ def _site(audit: Audit, number: int, row: Row | None) -> dict[str, Any]:
 def to_sarif(audit: Audit, prefix: str) -> dict[str, Any]:
     """Return a SARIF log with a result for each site that is not safe. Paths are relative to a repository, below
     `prefix`."""
-    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
-    results = [
-        {
-            "ruleId": row.verdict,
-            "level": "error" if row.verdict == "unguarded" else "warning",
-            "message": {"text": f"{row.site.spot.function} changes the mapping: {row.why}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": quote(prefix + row.site.spot.path)},
-                        "region": {"startLine": row.site.spot.line},
-                    }
-                }
-            ],
-        }
-        for row in audit.rows
-        if row.is_asked
-    ]
-    driver = {"name": "staleloc", "version": our_version(), "rules": rules}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    return sarif(_RULES, [_remark(row, prefix, _changes(row)) for row in audit.rows if row.is_asked])

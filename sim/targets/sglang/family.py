@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ....models.config import Config
-from ..base import Target
+from ..base import Target, TargetError
 from ..family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
 from ..mutants.transform import Mutant, Transform
 from . import fetch
@@ -94,6 +94,14 @@ class Sglang(Family):
 
     def release(self, text: str) -> str | None:
         return fetch.resolve(text).version
+
+    def checkout(self, folder: Path) -> str | None:
+        name = f"sglang@{folder}"
+        try:
+            fetch.resolve(name)
+        except TargetError:
+            return None
+        return name
 
     def files(self, text: str) -> list[Path]:
         return fetch.files_of(text)

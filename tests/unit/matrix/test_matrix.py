@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from staleloc.sim.core.divergence import Divergence
-from staleloc.sim.matrix import pages
+from staleloc.sim.matrix import file, pages
 from staleloc.sim.matrix.measure import looks_like
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from staleloc.sim.matrix.record import alarms, claim, disagreement, order, scope_of, seen_there
+from staleloc.sim.matrix.record import alarms, claim, counterpart_of, disagreement, order, scope_of, seen_there
 from staleloc.sim.matrix.tables import Cell, cell_of, quiet_rows, quiet_total, short
 from staleloc.sim.tapes.scenarios import Said, Scenario, scenarios
 from staleloc.sim.targets.base import Scope
+
+ROOT = Path(__file__).parents[3]
 
 ALL = {scenario.name: scenario for scenario in scenarios()}
 
@@ -258,3 +261,28 @@ def test_a_scenario_is_found_in_a_campaign_of_its_scope(scenario: Scenario) -> N
     known = [it for it in scenarios() if scope_of(it.tape) == scope_of(scenario.tape)]
     for words in scenario.shows or [""]:
         assert looks_like(scenario.tape, says(scenario.kind, words), known) == scenario
+
+
+def test_a_checkout_is_judged_as_a_release() -> None:
+    """By its version, or by the scenarios that it shows, whichever fix it lost; a release is judged as itself."""
+    verdicts = file.load(ROOT / "docs" / "matrix.json").replays["sglang==0.5.23"]
+    lost = {**verdicts, PARTIAL.name: Replayed("diverges", "wrong-mapping: it")}
+    known = tuple(ALL.values())
+    assert counterpart_of("sglang@.", "0.5.15.post2", {}, known) == "sglang==0.5.15.post1"
+    assert counterpart_of("sglang@.", None, verdicts, known) == "sglang==0.5.23"
+    assert counterpart_of("sglang@.", "0.0.0.dev0", lost, known) == "sglang==0.5.23"
+    assert counterpart_of(OLD, "0.5.13", lost, known) == OLD
+
+
+def test_a_fixed_incident_that_comes_back_on_a_checkout_is_an_alarm(tmp_path: Path) -> None:
+    """In the file of the matrix, too; the same result without the release that it is judged as says nothing."""
+    matrix = matrix_of({"sglang@.": {PARTIAL.name: Replayed("diverges", "wrong-mapping: it")}})
+    assert alarms(matrix, [PARTIAL]) == []
+    matrix.judged["sglang@."] = "sglang==0.5.23"
+    file.save(matrix, tmp_path / "matrix.json")
+    again = file.load(tmp_path / "matrix.json")
+    (line,) = alarms(again, [PARTIAL])
+    assert line.startswith(f"{PARTIAL.name} on sglang@.: diverges, although the record says that it is fixed")
+    assert "sglang@. is judged as sglang==0.5.23" in pages.to_text(again, [PARTIAL])
+    again.judged["sglang@."] = OLD
+    assert alarms(again, [PARTIAL]) == []

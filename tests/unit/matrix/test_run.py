@@ -189,7 +189,7 @@ def test_a_planted_bug_is_found_where_no_tape_diverges(
 ) -> None:
     """By the one hunt of the quiet places, and the command ends with 1: nobody knows it."""
     monkeypatch.setattr(measure, "Player", lambda target, sure=True: Player("builtin", sure=sure))
-    monkeypatch.setattr(measure, "prepare", lambda spec: None)
+    monkeypatch.setattr(measure, "release_of", lambda spec: None)
     monkeypatch.setattr(command, "scenarios", lambda: (ALL["pr24036-cpu-copy-without-mask"],))
     words = ["--targets", "0.5.13", "--tapes", "40", "--blind", "quiet"]
     for code, says in enumerate((" silent.", " 1 new.")):

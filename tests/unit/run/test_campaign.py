@@ -260,5 +260,17 @@ def test_of_whole_requests_some_wordings_of_a_kind_are_looked_at(
     alone._results.profiles = Scope(level).of([*BuiltinEngine.profiles])
     for index, what in enumerate(("slot 1 a", "slot 2 a", "slot 3 b", "c", "d", "e")):
         alone._keep(index, Divergence("wrong-content", "rows", 1, what), {"place": ["start"]})
-    assert [found.index for found in alone._kinds.values()] == kept
+    assert [found.index for examples in alone._kinds.values() for found in examples] == kept
     assert (alone._results.diverged, alone._passed_over) == (6, int(level == "engine"))
+
+
+def test_a_campaign_goes_on_where_another_ended_and_keeps_examples() -> None:
+    """Two halves play the tapes of the whole, and keep the same first tape of a kind and more of it."""
+    words = ("builtin", 0)
+    whole = Campaign(*words, Budget(tapes=64), 1, MUTANT).run()
+    first = Campaign(*words, Budget(tapes=32), 1, MUTANT).run()
+    second = Campaign(*words, Budget(tapes=32), 1, MUTANT, start=32, examples=2).run()
+    assert (first.diverged + second.diverged, first.tapes + second.tapes) == (whole.diverged, 64)
+    assert all(found.index >= 32 for found in second.found)
+    assert {found.divergence.key for found in second.found} <= {found.divergence.key for found in whole.found}
+    assert len(second.found) > len({found.divergence.key for found in second.found})
