@@ -73,12 +73,24 @@ def run_apart(main: Callable[[], int], made_for: str, bug: str) -> int:
 def _play(main: Callable[[], int], made_for: str, telling: int, seconds: float) -> NoReturn:
     """In the other process: run the steps, and tell when one begins and what the exit code is."""
 
+    begun = []
+
     def before_step() -> None:
         faulthandler.dump_traceback_later(seconds)
         os.write(telling, _STEP)
+        begun.append(True)
+
+    def played() -> int:
+        try:
+            return main()
+        except SystemExit as error:
+            if begun:  # a step took the process with it
+                sys.stdout.flush()
+                os._exit(error.code if isinstance(error.code, int) else error.code is not None)
+            raise
 
     ByHand.before_step = staticmethod(before_step)  # type: ignore[method-assign]
-    code = run(main, made_for)
+    code = run(played, made_for)
     sys.stdout.flush()
     os.write(telling, bytes([code]))
     sys.exit(0)

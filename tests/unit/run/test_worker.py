@@ -18,15 +18,14 @@ from staleloc.sim.core.tape import Tape
 from staleloc.sim.parts.allocator.events import Alloc, Clear, CpuCopy, Free
 from staleloc.sim.parts.allocator.generate import generate
 from staleloc.sim.parts.drive import drive
-from staleloc.sim.run.player import Player, Unplayable
-from staleloc.sim.run.process import (
-    WorkerDied,
-    WorkerProcess,
+from staleloc.sim.run.messages import (
     divergence_from_json,
     divergence_to_json,
     profile_from_json,
     profile_to_json,
 )
+from staleloc.sim.run.player import Player, Unplayable
+from staleloc.sim.run.process import WorkerDied, WorkerProcess
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.targets.base import Scope, TargetError
 from staleloc.sim.targets.builtin import BuiltinEngine, BuiltinTarget
