@@ -39,7 +39,7 @@ def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., An
 def test_the_clean_target_is_silent_from_every_seed(seeds: range, hunt: Callable[..., Any]) -> None:
     """On the same seeds: what finds a mutant finds nothing where there is none."""
     target = BuiltinEngine()
-    for seed in seeds:
+    for seed in seeds if LONG else seeds[:1]:
         outcome = hunt(target, PROFILES, seed, CLEAN_BUDGET)
         assert outcome.divergence is None
         assert outcome.events >= CLEAN_BUDGET

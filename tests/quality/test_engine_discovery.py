@@ -46,7 +46,7 @@ def test_the_clean_target_is_silent_from_every_seed(scope: str, seeds: range, hu
     """On the same seeds, and with the checks that are off by default: what finds a mutant finds nothing where there is
     none."""
     target = BuiltinEngine()
-    for seed in seeds:
+    for seed in seeds if LONG else seeds[:1]:
         outcome = hunt(target, SCOPES[scope].of(target.profiles), seed, CLEAN_BUDGET, CHECKS)
         assert outcome.divergence is None
         assert outcome.events >= CLEAN_BUDGET
