@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import warm
+from plain_run import LONG
 
 from staleloc.sim.audit.guards import KINDS
 from staleloc.sim.audit.report.verdicts import reasons_for
 
 COMMAND = ["-m", "staleloc.sim", "audit"]
+
+GUARDS = "*" if LONG else "swa.py:*,pools.py:*,slots.py:*,runners.py:*,tree_slots.py:*"
+"""All guards, or a third of them: those of each invalidation, and some of every kind."""
 
 
 def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
@@ -19,7 +23,7 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
     One site is also reached without an invalidation, when an engine is built; no tape can tell that it does no harm.
     """
     file = tmp_path / "audit.json"
-    done = warm.run([*COMMAND, "--rounds", "8", "--json", str(file)], tmp_path, timeout=600)
+    done = warm.run([*COMMAND, "--rounds", "8", "--guards", GUARDS, "--json", str(file)], tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(file.read_text())
     verdicts = {site["function"]: site for site in told["sites"] if "verdict" in site}
@@ -29,10 +33,10 @@ def test_the_embedded_target_is_safe(tmp_path: Path) -> None:
     assert "build leads to it without an invalidation" in verdicts["KvPool.register_mapping"]["why"]
     assert not told["unread"]
     outcomes = {it["name"]: it["outcome"] for it in told["guards"]}
-    known = reasons_for("builtin").guards.keys()
+    known = reasons_for("builtin").guards.keys() & outcomes.keys()
     killed = {name for name, outcome in outcomes.items() if outcome == "killed"}
     assert killed == outcomes.keys() - known
-    assert len(killed) >= 120
+    assert len(killed) >= (120 if LONG else 40)
     # Eight rounds come to a prefix on the host of a decode node rarely; with more, its guards survive, too.
     rare = {name for name in known if name.startswith("HostNode.")}
     assert {name for name in known if outcomes[name] != "survived"} <= rare

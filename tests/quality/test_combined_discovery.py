@@ -16,7 +16,7 @@ from staleloc.sim.targets.mutants.transform import load_builtin
 
 BUDGET = 50_000
 
-CLEAN_BUDGET = 100_000 if LONG else 2_000
+CLEAN_BUDGET = 100_000 if LONG else 1_000
 
 SEEDS = range(20) if LONG else range(1)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plain_run import LATER
 
 torch = pytest.importorskip("torch")
 
@@ -82,6 +83,7 @@ def test_on_the_cpu_both_sides_agree(tmp_path: Path) -> None:
     assert "**0 differences**" in (tmp_path / "results" / "cuda.md").read_text(encoding="utf-8")
 
 
+@LATER
 def test_a_worker_that_dies_is_told_by_its_tape(tmp_path: Path) -> None:
     """Its tape is left out, the tapes behind it are played, and the run does not conform."""
     done = run(tmp_path, DEADLY, "--device", "cpu", "--tapes", "11", "--workers", "1", "--out", "results")

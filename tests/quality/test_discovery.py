@@ -49,7 +49,7 @@ def test_every_mutant_is_found_from_every_seed(name: str, hunt: Callable[..., An
 def test_the_clean_target_is_silent_from_every_seed(selection: str, seeds: range, hunt: Callable[..., Any]) -> None:
     """On the same seeds: what finds a mutant finds nothing where there is none."""
     target = BuiltinTarget()
-    for seed in seeds:
+    for seed in seeds if LONG else seeds[:1]:
         outcome = hunt(target, SELECTIONS[selection], seed, CLEAN_BUDGET)
         assert outcome.divergence is None
         assert outcome.events >= CLEAN_BUDGET

@@ -1,4 +1,7 @@
-"""How small a tape gets: a local minimum, the same every time, and for simple bugs the one program to expect."""
+"""How small a tape gets: a local minimum, the same every time, and for simple bugs the one program to expect.
+
+Tapes of every other mutant are tried for being local minima, of every third for being short; STALELOC_LONG=1 takes all.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from plain_run import LONG
 
 from staleloc.models.config import Config
 from staleloc.sim.core.divergence import Divergence
@@ -118,7 +122,7 @@ def _bug(divergence: Divergence, tape: Tape) -> tuple[object, ...]:
     return *divergence.key, divergence.during, culprit
 
 
-@pytest.mark.parametrize("name", LOCAL_MINIMA)
+@pytest.mark.parametrize("name", LOCAL_MINIMA if LONG else LOCAL_MINIMA[::2])
 def test_a_shrunk_tape_is_a_local_minimum(name: str, case_of: Cases) -> None:
     """Without any one of its events, and repaired, the tape no longer shows the bug: all are tried."""
     case = case_of(name, 0)
@@ -131,7 +135,7 @@ def test_a_shrunk_tape_is_a_local_minimum(name: str, case_of: Cases) -> None:
         assert not same_bug(case.judge(candidate), candidate, shrunk)
 
 
-@pytest.mark.parametrize("name", LOCAL_MINIMA)
+@pytest.mark.parametrize("name", LOCAL_MINIMA if LONG else LOCAL_MINIMA[::2])
 def test_a_shrunk_tape_shows_the_same_bug(name: str, case_of: Cases) -> None:
     """Played again it diverges as the shrinker says: class and check of the original, at its last event."""
     case = case_of(name, 0)
@@ -149,7 +153,7 @@ def test_shrinking_is_deterministic(name: str, hunt: Callable[..., Any], case_of
     assert Case(name, 2, hunt).shrunk == case_of(name, 2).shrunk
 
 
-@pytest.mark.parametrize("name", TYPICAL)
+@pytest.mark.parametrize("name", TYPICAL if LONG else list(TYPICAL)[::3])
 def test_a_shrunk_tape_is_short(name: str, case_of: Cases) -> None:
     """Six events are typical; local minima of a few more occur, and never of many more."""
     lengths = [len(case_of(name, seed).shrunk.tape.events) for seed in SEEDS]

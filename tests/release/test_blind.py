@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from plain_run import LONG
+from plain_run import LATER, LONG
 
 from staleloc.sim.findings.finding import Origin
 from staleloc.sim.findings.search import find
@@ -34,7 +34,9 @@ SHIPPED: dict[str, dict[str, tuple[set[str], set[str]]]] = {
 """Release -> incident -> classes it may show as, and kinds of events that the minimal tape holds."""
 
 
-@pytest.mark.parametrize("target", SHIPPED)
+@pytest.mark.parametrize(
+    "target", [pytest.param(it, marks=[LATER] if it == "sglang==0.5.11" else []) for it in SHIPPED]
+)
 def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign finds each known bug of the release and shrinks it to at most eight events."""
     available(target)
@@ -49,7 +51,7 @@ def test_shipped_bugs_are_found_blind(target: str, available: Callable[[str], Re
         assert min(sizes) <= 8, incident
 
 
-@pytest.mark.parametrize("target", ["sglang==0.5.19", "sglang==0.5.23"])
+@pytest.mark.parametrize("target", [pytest.param("sglang==0.5.19", marks=LATER), "sglang==0.5.23"])
 def test_fixed_releases_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """On releases with all known fixes of the allocators and pools the same campaign finds nothing."""
     available(target)
@@ -80,8 +82,11 @@ SHIPPED_ENGINE: dict[str, tuple[int, int, dict[str, tuple[str, str]]]] = {
 """Release -> seed, tapes, and incident -> class and check it shows as. Nothing is shrunk: that costs more than the
 search."""
 
+REPEATED = ("sglang==0.5.13", "sglang==0.5.14")
+"""Releases whose bugs show as those of another release do."""
 
-@pytest.mark.parametrize("target", SHIPPED_ENGINE)
+
+@pytest.mark.parametrize("target", [pytest.param(it, marks=[LATER] if it in REPEATED else []) for it in SHIPPED_ENGINE])
 def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Callable[[str], Release]) -> None:
     """A campaign over whole requests finds each known bug of the release's tree and host tier."""
     available(target)
@@ -95,4 +100,4 @@ def test_shipped_bugs_of_the_engine_are_found_blind(target: str, available: Call
 def test_fixed_engines_are_silent(target: str, available: Callable[[str], Release]) -> None:
     """On releases with all known fixes the same search finds nothing, on either tree core."""
     available(target)
-    assert Campaign(target, 0, Budget(tapes=96 if LONG else 40), workers=1, scope=Scope("engine")).run().found == []
+    assert Campaign(target, 0, Budget(tapes=96 if LONG else 24), workers=1, scope=Scope("engine")).run().found == []

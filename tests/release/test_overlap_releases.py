@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from plain_run import LONG
+from plain_run import LATER, LONG
 
 Probe = Callable[..., dict[str, Any]]
 
@@ -15,7 +15,7 @@ ALL = (
     *("0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"),
 )
 
-VERSIONS = ALL if LONG else ("0.5.11", "0.5.13", "0.5.21", "0.5.23")
+VERSIONS = ALL if LONG else ("0.5.11", "0.5.21", "0.5.23")
 
 KNOWN = {
     ("starvation", "starvation"),
@@ -53,7 +53,9 @@ MUTANTS_SHOWN = {
 """Mutant -> the check that finds it; the release has an assertion of its own for what is released twice."""
 
 
-@pytest.mark.parametrize("name", MUTANTS_SHOWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[LATER] if number % 2 else []) for number, name in enumerate(MUTANTS_SHOWN)]
+)
 def test_every_mutant_is_found(probe: Probe, name: str) -> None:
     """Blind, on the newest release."""
     said = probe("overlap_probe.py", "sglang==0.5.23", "mutated", name, "64")
@@ -63,7 +65,8 @@ def test_every_mutant_is_found(probe: Probe, name: str) -> None:
 @pytest.mark.parametrize("version", ["0.5.21", "0.5.23"])
 def test_a_campaign_finds_the_known_bugs_and_no_others(probe: Probe, version: str) -> None:
     """Those of admission, and up to 0.5.21 who is given up with its last token in flight."""
-    said = probe("overlap_probe.py", f"sglang=={version}", "campaign", "11", "120" if LONG else "90")
+    tapes = 120 if LONG else 90 if version == "0.5.21" else 45
+    said = probe("overlap_probe.py", f"sglang=={version}", "campaign", "11", str(tapes))
     found = {tuple(it) for it in said["found"]}
     assert found <= KNOWN | {("over-admission", "last-token")}
     assert (("over-admission", "last-token") in found) == (version == "0.5.21")

@@ -34,7 +34,10 @@ CLAIMS = (*V1, "0.5.13", "0.5.14")
 IN_TOKENS = (*CLAIMS, "0.5.15")
 """Releases that record what was asked for where whole pages were allocated."""
 
-VERSIONS = (*IN_TOKENS, "0.5.16", "0.5.18", "0.5.19", "0.5.23")
+CHANGED = ("0.5.12.post1", "0.5.13", "0.5.14", "0.5.15", "0.5.16")
+"""The last release of V1, and releases with which something changes."""
+
+VERSIONS = (*IN_TOKENS, "0.5.16", "0.5.18", "0.5.19", "0.5.23") if LONG else (*CHANGED, "0.5.23")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -87,9 +90,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("target", list(KNOWN))
 def test_releases_show_nothing_but_their_known_bugs(target: str, available: Callable[[str], Release]) -> None:
-    """A campaign of 96 tapes finds nothing else; of 48 without STALELOC_LONG=1."""
+    """A campaign of 96 tapes finds nothing else; of 24 without STALELOC_LONG=1."""
     available(target)
-    found = Campaign(target, 0, Budget(tapes=96 if LONG else 48), workers=1, scope=SPEC).run().found
+    found = Campaign(target, 0, Budget(tapes=96 if LONG else 24), workers=1, scope=SPEC).run().found
     known = [it for it in scenarios() if it.name in KNOWN[target]]
     assert [one for one in found if not any(same_words(it, one.divergence) for it in known)] == []
 
@@ -109,9 +112,11 @@ CRASH = {"sglang-spec-surplus-from-the-token", "sglang-spec-reserve-of-one-step"
 """The release asserts against the first, and runs out of memory with the second, which may come before a check."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[LATER] if number % 2 else []) for number, name in enumerate(NAMES)]
+)
 def test_every_mutant_is_found(probe: Probe, name: str) -> None:
-    """Within 32 tapes of seed 0, which show nothing without it."""
+    """Within 32 tapes of seed 0, which show nothing without it; every other one without STALELOC_LONG=1."""
     answer = probe("mutant_probe.py", "sglang==0.5.23", "mutated", "32", name)
     assert answer["tape"] is not None
     assert answer["kind"] != "crash" or name in CRASH
