@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from ..targets.base import Pins
 from .paths import BASE, CHECKOUT, FILE, FOLDER, TAPES, Command
+from .pins import config_option
 from .text import MAX_SEED, check_seconds, cpus, finish, isolation_options, say, warn
 
 __all__ = ["ci"]
@@ -64,6 +66,7 @@ DEFAULT_MINUTES = 5.0
     metavar="FILE",
     help="Write the known findings (without --base all findings) to a file; give each a reason, then use it as --base.",
 )
+@config_option
 @isolation_options
 @click.option("--junit", "junit_file", type=FILE, metavar="FILE", help="Write JUnit XML.")
 @click.option("--sarif", "sarif_file", type=FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
@@ -90,6 +93,7 @@ def ci(
     kept: Path | None,
     corpus: Path | None,
     accept_file: Path | None,
+    pins: Pins,
     junit_file: Path | None,
     sarif_file: Path | None,
     json_file: Path | None,
@@ -119,7 +123,16 @@ def ci(
     )
     accepted, writer = outputs.accepted(), Writer()
     request = GateRequest(
-        target, bases, seed, seconds, tapes, workers or cpus(), kept, corpus, minimal=accept_file is not None
+        target,
+        bases,
+        seed,
+        seconds,
+        tapes,
+        workers or cpus(),
+        kept,
+        corpus,
+        minimal=accept_file is not None,
+        pins=pins,
     )
     result = run(request, folder, Saves(folder, writer))
     say(to_text(result), newline=False)

@@ -18,12 +18,13 @@ from typing import NoReturn
 import click
 
 from ...models.config import LEVELS
-from ..targets.base import ASKED
+from ..targets.base import ASKED, Pins
 from .audit import audit
 from .ci import ci
 from .coverage import coverage
 from .matrix import matrix
 from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
+from .pins import config_option
 from .targets import mutants, scenarios, targets
 from .text import (
     MAX_SEED,
@@ -89,6 +90,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
+@config_option
 @checks_option
 @events_option
 @isolation_options
@@ -123,6 +125,7 @@ def fuzz(
     mutant: str | None,
     level: str | None,
     features: tuple[tuple[str, ...], bool],
+    pins: Pins,
     checks: tuple[str, ...],
     bases: tuple[str, ...],
     json_file: Path | None,
@@ -137,7 +140,7 @@ def fuzz(
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks))
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks, pins))
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 

@@ -10,8 +10,8 @@ from checkout import Repository, made
 from click.testing import CliRunner
 
 from staleloc.sim.cli.main import cli
-from staleloc.sim.coverage.measure import scopes_of
 from staleloc.sim.gate import play
+from staleloc.sim.parts.generate import scopes_of
 
 
 @pytest.fixture
