@@ -24,7 +24,7 @@ from .ci import ci
 from .coverage import coverage
 from .matrix import matrix
 from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
-from .pins import config_option
+from .pins import Drawn, config_options, drawn_as
 from .targets import mutants, scenarios, targets
 from .text import (
     MAX_SEED,
@@ -90,7 +90,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
-@config_option
+@config_options
 @checks_option
 @events_option
 @isolation_options
@@ -126,6 +126,7 @@ def fuzz(
     level: str | None,
     features: tuple[tuple[str, ...], bool],
     pins: Pins,
+    server: str | None,
     checks: tuple[str, ...],
     bases: tuple[str, ...],
     json_file: Path | None,
@@ -140,7 +141,9 @@ def fuzz(
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks, pins))
+    drawn = drawn_as(target, server, Drawn(level, features, pins))
+    scope = scope_of(mutant, drawn.level, *drawn.features, checks, drawn.pins)
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope)
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 

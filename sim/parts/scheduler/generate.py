@@ -40,6 +40,8 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     swa_pages = windows + choices.pick((1, 1, 2, 3, 5, windows, 3 * windows))
     full_pages = choices.pick((swa_pages, swa_pages + 2, 2 * swa_pages, 4 * swa_pages))
     full_pages = max(swa_pages, min(full_pages, 48))
+    if "chunk" in profile.pins:  # a server's pools hold more than one chunk
+        swa_pages = max(swa_pages, profile.pins["chunk"] // size + windows)
     full_pages, swa_pages = fit_pools(profile, size, window, full_pages, swa_pages)
     chunk = size * choices.pick((0, 0, 1, 2, 4, 8, max(1, swa_pages // 2), swa_pages))
     tree = profile.pinned("prefix_cache", choices.chance(70) or profile.pinned(HOST, False))

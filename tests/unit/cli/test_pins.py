@@ -59,6 +59,8 @@ def test_the_gate_and_coverage_leave_out_what_cannot_have_them(run: Run) -> None
     [
         (("--config", "pages=4"), "a config has no field 'pages'; did you mean page_size?"),
         (("--config", "host=on", "--level", "allocator"), "add --level engine"),
+        (("--server-args", "--page-size 4"), "the flags of a server of builtin are not known here"),
+        (("--server-args", "--page-size 4", "--level", "allocator"), "leave out --level allocator"),
         (("--config", "page_size=3"), "builtin at the allocator level has no page_size=3: it is one of 1"),
     ],
 )
@@ -66,3 +68,15 @@ def test_what_cannot_be_pinned_is_said_in_one_line(run: Run, words: tuple[str, .
     """With exit code 2."""
     failed = run("fuzz", *words, *SHORT)
     assert (failed.returncode, said in failed.stderr, failed.stderr.count("\n")) == (2, True, 1)
+
+
+def test_a_servers_flags_become_options(run: Run) -> None:
+    """They are printed, so that a report's command needs no flags; --config and --features come first."""
+    flags = "--page-size 64 --enable-hierarchical-cache --hicache-write-policy write_back --tp 8 --context-length 99999"
+    words = ("fuzz", "--target", "sglang==0.5.23", "--server-args", flags, "--features", "spec")
+    told = run(*words, "--config", "page_size=4,host=off,window=9", "--tapes", "1", "--workers", "1")
+    assert told.stdout.splitlines()[:3] == [
+        "the server's flags: --level engine --features spec --config page_size=4,window=9,context_len=479,host=off",
+        "  scaled, as tapes are short (--config keeps a value): --context-length 99999 to context_len=479",
+        "  ignored: --tp (not about the KV cache)",
+    ]
