@@ -1,5 +1,5 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
-``audit``, ``coverage``, ``ci``.
+``audit``, ``coverage``, ``ci``, ``explain``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
 fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
@@ -22,6 +22,7 @@ from ..targets.base import ASKED, Pins
 from .audit import audit
 from .ci import ci
 from .coverage import coverage
+from .explain import explain
 from .matrix import matrix
 from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
 from .pins import Drawn, config_options, drawn_as
@@ -181,6 +182,7 @@ def replay(
 
 
 cli.add_command(ci)
+cli.add_command(explain)
 cli.add_command(audit)
 cli.add_command(targets)
 cli.add_command(mutants)
