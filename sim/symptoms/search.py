@@ -24,7 +24,7 @@ _COMMON = frozenset((
     "when", "where", "which", "what", "who", "how", "why", "does", "did", "our", "after", "before", "into",
     "over", "one", "two", "all", "any", "may", "then", "than", "them", "they", "there", "their", "only",
     "more", "also", "error", "errors", "raised", "assertion", "assertionerror", "exception", "traceback",
-    "file", "line", "python", "sglang", "server", "scheduler", "request", "requests", "token", "tokens",
+    "file", "line", "python", "server", "scheduler", "request", "requests", "token", "tokens",
     "slot", "slots", "cache", "node", "pool", "swa", "full", "kv", "gets", "get", "got",
 ))  # fmt: skip
 """Words that nearly every symptom or scenario has."""
