@@ -252,11 +252,11 @@ class Gate:
         scopes = scopes_of(self._profiles, plan.pins)
         if not scopes:
             raise TargetError(no_scope(plan.target, plan.pins, self._profiles))
-        left_out = [replace(it, pins=plan.pins) for it in scopes_of(self._profiles)]
-        left_out = [it for it in left_out if it not in scopes]
-        if left_out:
-            names = ", ".join(str(replace(it, pins=())) for it in left_out)
-            self._warn(f"not tested, because their tapes cannot have {shown_pins(plan.pins)}: {names}")
+        if plan.pins:
+            played = [replace(it, pins=()) for it in scopes]
+            left_out = ", ".join(str(it) for it in scopes_of(self._profiles) if it not in played)
+            if left_out:
+                self._warn(f"not tested, because their tapes cannot have {shown_pins(plan.pins)}: {left_out}")
         return scopes
 
     def _has_found(self) -> bool:

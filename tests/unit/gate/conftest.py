@@ -19,7 +19,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository with one commit, which is the current folder. Of its scopes the first two are fuzzed."""
     it = made(tmp_path / "repository")
     monkeypatch.chdir(it.root)
-    monkeypatch.setattr(play, "scopes_of", lambda profiles: scopes_of(profiles)[:2])
+    monkeypatch.setattr(play, "scopes_of", lambda *given: scopes_of(*given)[:2])
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
     return it
