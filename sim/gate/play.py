@@ -250,7 +250,7 @@ class Gate:
         if plan.scope is not None:
             return [plan.scope]
         scopes = scopes_of(self._profiles, plan.pins)
-        if not scopes:
+        if plan.pins and not scopes:
             raise TargetError(no_scope(plan.target, plan.pins, self._profiles))
         if plan.pins:
             played = [replace(it, pins=()) for it in scopes]
