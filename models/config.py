@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 __all__ = [
-    "CHECKS", "END_TOKEN", "FEATURES", "FULL", "LEVELS", "SPEC_VERSIONS", "SWA", "WRITE_POLICIES",
+    "CHECKS", "END_TOKEN", "FEATURES", "FULL", "LEVELS", "MAX_CONTEXT", "SPEC_VERSIONS", "SWA", "TITLES",
+    "TOKENS_WITHOUT_LIMIT", "WRITE_POLICIES",
     "Config", "ConfigError",
 ]  # fmt: skip
 
 LEVELS = ("allocator", "engine")
 
-_TITLES = {
+TITLES = {
     "disagg": "disaggregated decode",
     "spec": "speculative decode",
     "graphs": "captured graphs",
@@ -21,7 +22,7 @@ _TITLES = {
 }
 """Feature of the engine level -> what it is, for messages. A scheduler admits by its own budgets."""
 
-FEATURES = tuple(_TITLES)
+FEATURES = tuple(TITLES)
 """Features of the engine level."""
 
 CHECKS = ("hits",)
@@ -237,7 +238,7 @@ class Config:
             if any(getattr(self, name) != getattr(plain, name) for name in names):
                 *first, last = names
                 listed = f"{', '.join(first)} and {last} are" if first else f"{last} is"
-                raise ConfigError(f"{listed} of {_TITLES[feature]}")
+                raise ConfigError(f"{listed} of {TITLES[feature]}")
 
     def _check_spec(self) -> None:
         if "spec" not in self.features:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from ..targets.base import Pins
 from .paths import BASE, CHECKOUT, FILE, FOLDER, TAPES, Command
+from .pins import Drawn, config_options, drawn_as
 from .text import MAX_SEED, check_seconds, cpus, finish, isolation_options, say, warn
 
 __all__ = ["ci"]
@@ -64,6 +66,7 @@ DEFAULT_MINUTES = 5.0
     metavar="FILE",
     help="Write the known findings (without --base all findings) to a file; give each a reason, then use it as --base.",
 )
+@config_options
 @isolation_options
 @click.option("--junit", "junit_file", type=FILE, metavar="FILE", help="Write JUnit XML.")
 @click.option("--sarif", "sarif_file", type=FILE, metavar="FILE", help="Write a SARIF log for code scanning.")
@@ -90,6 +93,8 @@ def ci(
     kept: Path | None,
     corpus: Path | None,
     accept_file: Path | None,
+    pins: Pins,
+    server: str | None,
     junit_file: Path | None,
     sarif_file: Path | None,
     json_file: Path | None,
@@ -104,10 +109,12 @@ def ci(
     """
     from ..findings.files import Writer
     from ..findings.saves import Saves
+    from ..gate.checkout import locate
     from ..gate.command import GateRequest, run
     from ..gate.formats import to_annotations
     from ..gate.outputs import GateOutputs
     from ..gate.report import to_text
+    from ..targets.registry import scope_of
 
     if minutes is not None and tapes is not None:
         raise click.UsageError("--tapes and --minutes exclude each other; give one")
@@ -118,8 +125,21 @@ def ci(
         junit_file, sarif_file, json_file, summary_file or (Path(step) if step else None), accept_file
     )
     accepted, writer = outputs.accepted(), Writer()
+    drawn = Drawn(None, ((), False), pins)
+    if server is not None:
+        drawn = drawn_as(locate(target).target, server, drawn)
     request = GateRequest(
-        target, bases, seed, seconds, tapes, workers or cpus(), kept, corpus, minimal=accept_file is not None
+        target,
+        bases,
+        seed,
+        seconds,
+        tapes,
+        workers or cpus(),
+        kept,
+        corpus,
+        minimal=accept_file is not None,
+        scope=scope_of(None, drawn.level, *drawn.features, pins=drawn.pins) if drawn.is_asked else None,
+        pins=drawn.pins,
     )
     result = run(request, folder, Saves(folder, writer))
     say(to_text(result), newline=False)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ...models.config import LEVELS
-from ..targets.base import ASKED
+from ..targets.base import ASKED, Pins
 from .paths import FILE, TARGET, Command
+from .pins import Drawn, config_options, drawn_as
 from .text import MAX_SEED, cpus, features_of, finish, isolation_options, say, time_limit, warn
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def _patterns(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     callback=features_of,
     help=f"The engine level with some of {', '.join(ASKED)} only.",
 )
+@config_options
 @click.option(
     "--files",
     callback=_patterns,
@@ -67,6 +69,8 @@ def coverage(
     workers: int | None,
     level: str | None,
     features: tuple[tuple[str, ...], bool],
+    pins: Pins,
+    server: str | None,
     files: tuple[str, ...],
     minimum: float | None,
     json_file: Path | None,
@@ -82,9 +86,9 @@ def coverage(
     from ..targets.registry import scope_of
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
-    asked = level is not None or bool(features[0])
-    scope = scope_of(None, level, *features) if asked else None
-    report = run(Plan(target, seed, tapes, seconds, workers or cpus(), scope), files)
+    drawn = drawn_as(target, server, Drawn(level, features, pins))
+    scope = scope_of(None, drawn.level, *drawn.features, pins=drawn.pins) if drawn.is_asked else None
+    report = run(Plan(target, seed, tapes, seconds, workers or cpus(), scope, drawn.pins), files)
     say(report.text(), newline=False)
     for note in report.measured.notes:
         warn(note)

@@ -1,5 +1,5 @@
 """The command line: ``staleloc fuzz``, ``replay``, ``targets``, ``mutants``, ``scenarios``, ``matrix``,
-``audit``, ``coverage``, ``ci``.
+``audit``, ``coverage``, ``ci``, ``explain``.
 
 Exit codes: 0 nothing found, 1 divergence found, 2 wrong usage, a target that cannot be loaded, a tape that does not
 fit the target, or interrupted before a finding. An error is one line on standard error. Heavy modules are imported by
@@ -18,12 +18,14 @@ from typing import NoReturn
 import click
 
 from ...models.config import LEVELS
-from ..targets.base import ASKED
+from ..targets.base import ASKED, Pins
 from .audit import audit
 from .ci import ci
 from .coverage import coverage
+from .explain import explain
 from .matrix import matrix
 from .paths import BASE, FILE, FOLDER, TAPE, TARGET, Command
+from .pins import Drawn, config_options, drawn_as
 from .targets import mutants, scenarios, targets
 from .text import (
     MAX_SEED,
@@ -89,6 +91,7 @@ def cli(ctx: click.Context) -> None:
 @click.option("--mutant", metavar="NAME", help="Play a mutant of the target; see: staleloc mutants list.")
 @click.option("--level", type=click.Choice(LEVELS), help=_LEVEL_HELP)
 @click.option("--features", metavar="A,B|A+B", callback=features_of, help=_FEATURES_HELP)
+@config_options
 @checks_option
 @events_option
 @isolation_options
@@ -123,6 +126,8 @@ def fuzz(
     mutant: str | None,
     level: str | None,
     features: tuple[tuple[str, ...], bool],
+    pins: Pins,
+    server: str | None,
     checks: tuple[str, ...],
     bases: tuple[str, ...],
     json_file: Path | None,
@@ -137,7 +142,9 @@ def fuzz(
 
     seconds = time_limit(tapes, "--tapes", seconds, DEFAULT_SECONDS)
     outputs = cli_run.Outputs(json_file, repro_file, folder)
-    origin = Origin(target, mutant=mutant, seed=seed, scope=scope_of(mutant, level, *features, checks))
+    drawn = drawn_as(target, server, Drawn(level, features, pins))
+    scope = scope_of(mutant, drawn.level, *drawn.features, checks, drawn.pins)
+    origin = Origin(target, mutant=mutant, seed=seed, scope=scope)
     return cli_run.fuzz(origin, Budget(tapes, seconds, first), workers or cpus(), outputs, bases)
 
 
@@ -175,6 +182,7 @@ def replay(
 
 
 cli.add_command(ci)
+cli.add_command(explain)
 cli.add_command(audit)
 cli.add_command(targets)
 cli.add_command(mutants)

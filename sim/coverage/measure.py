@@ -9,15 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...models.config import LEVELS
 from ..core.tape import Tape
+from ..parts.generate import scopes_of
 from ..run.campaign import Budget, Campaign, Results
 from ..run.player import Player, Unplayable, adapt
 from ..run.pool import PooledWorker, WorkerPool
 from ..tapes.scenarios import scenarios
-from ..targets.base import Profile, Scope, TargetError
+from ..targets.base import Pins, Profile, Scope, TargetError
+from ..targets.pins import no_scope
 
-__all__ = ["Measured", "Plan", "Played", "lines_run", "measure", "scopes_of"]
+__all__ = ["Measured", "Plan", "Played", "lines_run", "measure"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Plan:
 
     Attributes:
         scope: the level and features to draw from; None for all that the target has.
+        pins: fields of the config that have one value in every random tape, if `scope` is None.
         tapes: tapes of each scope; None for as many as `seconds` allow.
         seconds: time for the tapes of all scopes together, if `tapes` is None.
     """
@@ -36,6 +38,7 @@ class Plan:
     seconds: float | None
     workers: int
     scope: Scope | None = None
+    pins: Pins = ()
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,6 @@ class _Pool(WorkerPool):
                 self.lines[file].update(numbers)
 
 
-def scopes_of(profiles: Sequence[Profile]) -> list[Scope]:
-    """Return each level and each combination of features that a target has, the simple ones first."""
-    had = {(profile.level, profile.asks) for profile in profiles}
-    ordered = sorted(had, key=lambda it: (LEVELS.index(it[0]), len(it[1]), it[1]))
-    return [Scope(level, asks, together=len(asks) > 1) for level, asks in ordered]
-
-
 def measure(
     plan: Plan,
     files: Sequence[str],
@@ -137,7 +133,9 @@ def measure(
         result = Measured(pool.lines)
         show("playing scenarios")
         profiles = _play_scenarios(plan, pool, result)
-        scopes = [plan.scope] if plan.scope is not None else scopes_of(profiles)
+        scopes = [plan.scope] if plan.scope is not None else scopes_of(profiles, plan.pins)
+        if not scopes:
+            raise TargetError(no_scope(plan.target, plan.pins, profiles))
         seconds = None if plan.seconds is None else plan.seconds / len(scopes)
         for scope in scopes:
             show(f"playing tapes of {scope}")
@@ -154,7 +152,7 @@ def measure(
 def _play_scenarios(plan: Plan, pool: _Pool, result: Measured) -> list[Profile]:
     """Play the scenarios of the scope and return the target's profiles."""
     with Player(plan.target, worker=pool.worker) as player:
-        drawn = player.profiles if plan.scope is None else plan.scope.of(player.profiles)
+        drawn = player.profiles if plan.scope is None else plan.scope.selected(player.profiles)
         for scenario in scenarios():
             tape, _ = adapt(scenario.tape, drawn)
             if not any((it.level, it.features) == (tape.config.level, tape.config.features) for it in drawn):

@@ -12,7 +12,7 @@ from ..parts.allocator.events import AllocExtendSwaTail
 from ..parts.events_file import events_origin
 from ..parts.hooks import loaded
 from ..tapes.shrink import Shrunk
-from ..targets.base import Scope
+from ..targets.base import Scope, shown_pins
 from ..targets.registry import counterpart
 from .explain import fact, sentence
 
@@ -114,6 +114,7 @@ class Finding:
             "mutant": origin.mutant,
             "seed": origin.seed,
             "tape": origin.index,
+            "config": shown_pins(origin.scope.pins) or None,
             "class": self.divergence.kind,
             "check": self.divergence.check,
             "what": fact(self.divergence),

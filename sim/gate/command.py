@@ -11,7 +11,7 @@ from ..findings.saves import Saves
 from ..run.pool import WorkerPool
 from ..run.process import kill_workers
 from ..run.progress import progress
-from ..targets.base import TargetError
+from ..targets.base import Pins, Scope, TargetError
 from ..targets.registry import release_of
 from .bases import Bases
 from .blame import located
@@ -36,6 +36,8 @@ class GateRequest:
         kept: folder of kept tapes; None for the folder that new ones are saved in.
         corpus: folder of tapes that grows, or None.
         minimal: whether known findings are shrunk too.
+        scope: the level and features of random tapes; None for all that the target has.
+        pins: fields of the config that have one value in every random tape, if `scope` is None.
     """
 
     target: str
@@ -47,6 +49,8 @@ class GateRequest:
     kept: Path | None = None
     corpus: Path | None = None
     minimal: bool = False
+    scope: Scope | None = None
+    pins: Pins = ()
 
 
 def run(request: GateRequest, folder: Path, saves: Saves) -> GateResult:
@@ -73,6 +77,8 @@ def run(request: GateRequest, folder: Path, saves: Saves) -> GateResult:
         request.workers,
         list(dict.fromkeys([*_kept(request.kept, folder), *(corpus.files() if corpus is not None else [])])),
         minimal=request.minimal,
+        scope=request.scope,
+        pins=request.pins,
     )
     with ExitStack() as stack:
         commits = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staleloc-base-")))

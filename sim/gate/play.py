@@ -14,13 +14,12 @@ from pathlib import Path
 from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..coverage.measure import scopes_of
 from ..findings.finding import Finding, Origin
 from ..findings.saves import Saves
 from ..findings.search import Shrinker
 from ..matrix.measure import replay
 from ..matrix.measurements import Replayed
-from ..parts.generate import generate_tape
+from ..parts.generate import generate_tape, scopes_of
 from ..run.campaign import Budget, Campaign, Found, Results
 from ..run.player import Player, Unplayable, WorkerLost, adapt
 from ..run.pool import WorkerPool
@@ -29,7 +28,8 @@ from ..run.progress import Progress
 from ..run.worker import place
 from ..tapes.codec import TapeError, load
 from ..tapes.scenarios import Scenario, plain, scenarios
-from ..targets.base import Profile, Scope, TargetError
+from ..targets.base import Pins, Profile, Scope, TargetError, shown_pins
+from ..targets.pins import no_scope
 from .accepted import Entry
 from .bases import Bases
 from .clock import Clock
@@ -74,6 +74,8 @@ class GatePlan:
         tapes: random tapes of each scope; None for as many as the time allows.
         kept: files of kept tapes.
         minimal: whether known findings are shrunk too.
+        scope: the level and features of random tapes; None for all that the target has.
+        pins: fields of the config that have one value in every random tape, if `scope` is None.
     """
 
     target: str
@@ -83,6 +85,8 @@ class GatePlan:
     workers: int
     kept: Sequence[Path] = ()
     minimal: bool = False
+    scope: Scope | None = None
+    pins: Pins = ()
 
 
 @dataclass
@@ -225,8 +229,8 @@ class Gate:
         Args:
             some: the scopes; None for all that the target has.
         """
-        scopes = scopes_of(self._profiles) if some is None else some
-        if some is None:
+        scopes = self._scopes() if some is None else some
+        if some is None and self.plan.scope is None:
             self._compare_scopes(scopes)
         self.result.played = [Played(scope) for scope in scopes]
         while True:
@@ -240,6 +244,21 @@ class Gate:
                 break
         self._warn_of_gaps()
 
+    def _scopes(self) -> list[Scope]:
+        """The scopes that are asked for: all that the target has, as far as their tapes can have the pins."""
+        plan = self.plan
+        if plan.scope is not None:
+            return [plan.scope]
+        scopes = scopes_of(self._profiles, plan.pins)
+        if plan.pins and not scopes:
+            raise TargetError(no_scope(plan.target, plan.pins, self._profiles))
+        if plan.pins:
+            played = [replace(it, pins=()) for it in scopes]
+            left_out = ", ".join(str(it) for it in scopes_of(self._profiles) if it not in played)
+            if left_out:
+                self._warn(f"not tested, because their tapes cannot have {shown_pins(plan.pins)}: {left_out}")
+        return scopes
+
     def _has_found(self) -> bool:
         return any(case.group not in (SCENARIOS, KEPT) for case in self.result.failures)
 
@@ -251,7 +270,7 @@ class Gate:
     def _compare_scopes(self, scopes: Sequence[Scope]) -> None:
         for it in self.known:
             if isinstance(it, BaseTarget):
-                lost = [scope for scope in scopes_of(it.profiles) if scope not in scopes]
+                lost = [scope for scope in scopes_of(it.profiles, self.plan.pins) if scope not in scopes]
                 for scope in lost:
                     self._warn(f"{scope} was not tested: the base can be driven so, and {self.plan.target} cannot")
 

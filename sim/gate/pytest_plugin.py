@@ -218,7 +218,7 @@ class TargetCollector(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item for each."""
-        from ..coverage.measure import scopes_of
+        from ..parts.generate import scopes_of
         from ..tapes.scenarios import scenarios
 
         plugin = self.config.stash[_KEY]

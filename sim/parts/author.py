@@ -18,6 +18,7 @@ from ..core.event import Event
 from ..core.tape import Tape
 from ..targets.base import Profile
 from .engine.events import EngineEvent
+from .pins import draw_pinned
 
 __all__ = ["Authors", "Events", "TapeAuthor"]
 
@@ -47,7 +48,7 @@ class TapeAuthor:
     @classmethod
     def tape(cls, choices: Choices, profile: Profile, events: Events) -> Tape:
         """A tape for a target driven this way. It depends on nothing but the choices."""
-        config = cls.draw_config(choices, profile)
+        config = draw_pinned(profile, lambda: cls.draw_config(choices, profile))
         length = choices.pick(cls.lengths(config))
         author = cls(choices, config, events)
         opening = author.opening(config)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 
-from ..core.choices import Choices
+from ...models.config import LEVELS
+from ..core.choices import Choices, seeded
 from ..core.tape import Tape
-from ..targets.base import Profile
-from .allocator.generate import generate
+from ..targets.base import Pins, Profile, Scope, TargetError
+from ..targets.pins import refusal
+from .allocator.generate import draw_config, generate
 from .author import Authors, Events, TapeAuthor
 from .engine.declared import with_declared
 from .part import Axis
+from .pins import draw_pinned
 from .registry import parts_of_profile
 
-__all__ = ["author_of", "generate_tape"]
+__all__ = ["author_of", "generate_tape", "scopes_of", "undrawable"]
 
 
 def generate_tape(choices: Choices, profiles: Sequence[Profile], checks: tuple[str, ...] = ()) -> Tape:
@@ -39,6 +42,29 @@ def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:
 def _possible(profile: Profile) -> Events:
     """The events that tapes for a target driven this way can have."""
     return tuple(event for part in parts_of_profile(profile) for event in part.events if event.kind in profile.events)
+
+
+def undrawable(target: str, scope: Scope, profiles: Sequence[Profile]) -> str | None:
+    """Why tapes of a scope cannot have its pins on a target with these profiles, or None."""
+    if not scope.pins:
+        return None
+    for profile in scope.of(profiles):
+        choices = seeded(0, 0)
+        draw = draw_config if profile.level != "engine" else author_of(profile).draw_config
+        try:
+            draw_pinned(profile, partial(draw, choices, profile))
+        except TargetError as error:
+            return str(error)
+    return refusal(target, scope, profiles)
+
+
+def scopes_of(profiles: Sequence[Profile], pins: Pins = ()) -> list[Scope]:
+    """Each level and each combination of features that a target has, the simple ones first; with pins, those whose
+    tapes can have them."""
+    had = {(profile.level, profile.asks) for profile in profiles}
+    ordered = sorted(had, key=lambda it: (LEVELS.index(it[0]), len(it[1]), it[1]))
+    scopes = [Scope(level, asks, together=len(asks) > 1, pins=pins) for level, asks in ordered]
+    return [scope for scope in scopes if undrawable("", scope, profiles) is None]
 
 
 def author_of(profile: Profile) -> type[TapeAuthor]:

@@ -27,7 +27,7 @@ def unfit(config: Config, profile: Profile) -> str | None:
         return (
             f"it wants pool {config.pool} with policy {config.policy}, and this target has {profile.pool} with {known}"
         )
-    if config.page_size not in profile.page_sizes:
+    if config.page_size not in profile.all_pages:
         return f"it wants page size {config.page_size}, and this target's {config.pool} pool has {profile.page_sizes}"
     if config.dtype not in profile.dtypes:
         return f"it wants dtype {config.dtype}, and this target's {config.pool} pool has {', '.join(profile.dtypes)}"

@@ -19,7 +19,7 @@ from ...models.config import LEVELS
 from ..core.choices import seeded
 from ..core.divergence import Divergence
 from ..core.tape import Tape
-from ..parts.generate import generate_tape
+from ..parts.generate import generate_tape, undrawable
 from ..parts.hooks import check_drawn
 from ..tapes.scenarios import plain
 from ..targets.base import Profile, Scope, TargetError
@@ -231,6 +231,8 @@ class Campaign:
                 raise TargetError(
                     f"{self._target} cannot be driven at {lacking} (see: staleloc targets show {self._target})"
                 )
+            if (why := undrawable(self._target, self._scope, worker.profiles)) is not None:
+                raise TargetError(why)
             self._start_clock()
             while (chunk := self._next_chunk()) is not None:
                 worker = self._play(worker, chunk)

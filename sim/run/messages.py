@@ -34,7 +34,7 @@ def profile_from_json(values: dict[str, Any]) -> Profile:
     lists = {
         name: tuple(values[name])
         for name in (
-            *("policies", "page_sizes", "dtypes", "features"),
+            *("policies", "page_sizes", "more_pages", "dtypes", "features"),
             *("spec_versions", "spec_chains", "spec_treeless"),
         )
     }

@@ -7,15 +7,33 @@ check knows nothing of the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, TypeVar
 
-from ...models.config import FEATURES, LEVELS, Config
+from ...models.config import FEATURES, FULL, LEVELS, Config
 
 __all__ = [
-    "ASKED", "CALLS", "HOST", "MISFITS", "V_MARK",
-    "Batch", "CacheTarget", "FreeSlots", "KeyChangedWarning", "Profile", "Rows", "Scope", "Target", "TargetError",
+    "ASKED", "CALLS", "HOST", "MISFITS", "MORE_PAGES", "SIZES", "V_MARK",
+    "Batch", "CacheTarget", "FreeSlots", "KeyChangedWarning", "Pins", "Profile", "Rows", "Scope", "Target",
+    "TargetError", "of_requests", "shown_pins",
 ]  # fmt: skip
+
+T = TypeVar("T")
+
+Pins = tuple[tuple[str, Any], ...]
+"""Fields of a config that have one value in every tape, each with it, in the order of `Config`. `HOST` is whether there
+is a host tier; see `staleloc.sim.targets.pins` for how they are written."""
+
+MORE_PAGES = (2, 8, 16, 32, 64, 128, 256)
+"""Page sizes of servers that the engine level takes if they are asked for; see `Profile.more_pages`."""
+
+_FEATURE_OF: dict[str, str | None] = {it.name: it.metadata.get("feature") for it in fields(Config)}
+
+SIZES = ("full_size", "swa_size", "host_full_size", "host_swa_size", "chunk")
+"""Fields that are a multiple of `Config.page_size`."""
+
+_OF_REQUESTS = ("context_len", "host_full_size", "host_swa_size", "write_policy")
+"""Fields that only tapes of the engine level have, besides those of features."""
 
 HOST = "host"
 """The value that requests the host tier of a decode node; see `Profile.asks`."""
@@ -48,6 +66,7 @@ class Profile:
         pool: ``"hybrid"`` or ``"dsv4"``; see `Config.pool`.
         policies: values of `Config.policy` this pool takes.
         page_sizes: page sizes it takes.
+        more_pages: page sizes that it takes too, and that only a pin asks for; see `Pins`. Their tapes are slow.
         dtypes: names of torch dtypes it takes.
         events: kinds of the events it can execute.
         missing: kind -> one line why the target has no such event.
@@ -68,6 +87,7 @@ class Profile:
         spec_treeless: those of them with which a decode node keeps no prefix tree.
         excluded: parts that do not combine here (names of features, ``"tree"``, ``"host"``, a spec version) -> one line
             that says what refuses them.
+        pins: fields of a config that have one value in every tape; see `Pins`.
     """
 
     pool: str
@@ -90,6 +110,61 @@ class Profile:
     spec_chains: tuple[str, ...] = ()
     spec_treeless: tuple[str, ...] = ()
     excluded: Mapping[tuple[str, ...], str] = field(default_factory=dict, hash=False)
+    more_pages: tuple[int, ...] = ()
+    pins: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def pinned(self, name: str, drawn: T) -> T:
+        """The value of a field in a tape: the pinned one, or else what was drawn."""
+        value: T = self.pins.get(name, drawn)
+        return value
+
+    @property
+    def all_pages(self) -> tuple[int, ...]:
+        """Every page size it takes."""
+        return tuple(sorted({*self.page_sizes, *self.more_pages}))
+
+    def pinned_to(self, pins: Pins) -> Profile | None:
+        """This way of driving with only what pins leave of it; None if one of them does not go with it."""
+        if not pins:
+            return self
+        values = dict(pins)
+        if any(not self._has(name, value) for name, value in pins):
+            return None
+        sizes = [values[name] for name in SIZES if name in values]
+        wanted = (values["page_size"],) if "page_size" in values else self.page_sizes
+        pages = tuple(page for page in wanted if all(size % page == 0 for size in sizes))
+        if not pages:
+            return None
+        return replace(
+            self,
+            page_sizes=pages,
+            policies=(values["policy"],) if "policy" in values else self.policies,
+            dtypes=(values["dtype"],) if "dtype" in values else self.dtypes,
+            spec_versions=(values["spec_version"],) if "spec_version" in values else self.spec_versions,
+            host=self.host and values.get(HOST, True),
+            decode_tree=self.decode_tree and values.get("decode_tree", True),
+            pins=values,
+        )
+
+    def _has(self, name: str, value: Any) -> bool:
+        """Whether a tape for a target driven this way can have this value in a field, as far as the profile says."""
+        if name == HOST:
+            return self.host if value else not (self.host and HOST in self.asks)
+        if _FEATURE_OF[name] is not None and _FEATURE_OF[name] not in self.features:
+            return False
+        if name in _OF_REQUESTS and self.level != LEVELS[-1]:
+            return False
+        allowed: dict[str, tuple[Any, ...]] = {
+            "pool": (self.pool,),
+            "policy": self.policies,
+            "page_size": self.all_pages,
+            "dtype": self.dtypes,
+            "spec_version": self.spec_versions,
+            "decode_tree": (True, *(() if HOST in self.asks else (False,))) if self.decode_tree else (False,),
+        }
+        if name == "layers":
+            return not (self.all_swa and FULL in value)
+        return name not in allowed or value in allowed[name]
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -108,15 +183,22 @@ class Scope:
             other.
         together: each tape has all of them.
         checks: see `Config.checks`.
+        pins: fields of the config that have one value in every tape. A profile that cannot have them is not selected.
     """
 
     level: str = LEVELS[0]
     features: tuple[str, ...] = ()
     together: bool = False
     checks: tuple[str, ...] = ()
+    pins: Pins = ()
 
     def of(self, profiles: Iterable[Profile]) -> list[Profile]:
-        """The selected profiles of a target."""
+        """The selected profiles of a target, with only what the pins leave of each."""
+        pinned = [profile.pinned_to(self.pins) for profile in self.selected(profiles)]
+        return [profile for profile in pinned if profile is not None]
+
+    def selected(self, profiles: Iterable[Profile]) -> list[Profile]:
+        """The profiles of a target that have its level and features, whatever is pinned."""
         return [
             profile
             for profile in profiles
@@ -128,7 +210,7 @@ class Scope:
 
     def lacking(self, profiles: Iterable[Profile]) -> Scope | None:
         """A feature that no profile has; None if each feature has a profile."""
-        drawn = self.of(profiles)
+        drawn = self.selected(profiles)
         missing = tuple(name for name in self.features if not any(name in profile.asks for profile in drawn))
         if self.together:
             return None if drawn else self
@@ -137,25 +219,44 @@ class Scope:
     def to_json(self) -> dict[str, Any]:
         """The scope as JSON values."""
         values = {"level": self.level, "features": list(self.features), "together": self.together}
-        return {**values, "checks": list(self.checks)}
+        return {**values, "checks": list(self.checks), "pins": [list(pin) for pin in self.pins]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Scope:
         """The scope from JSON values, which may contain more."""
         features, checks = tuple(values["features"]), tuple(values.get("checks", ()))
-        return cls(values["level"], features, bool(values["together"]), checks)
+        pins = tuple((name, tuple(it) if isinstance(it, list) else it) for name, it in values.get("pins", ()))
+        return cls(values["level"], features, bool(values["together"]), checks, pins)
 
     @property
     def options(self) -> list[str]:
         """The scope's options on the command line."""
-        words = [] if self == Scope() else ["--level", self.level]
+        words = [] if self == Scope(pins=self.pins) else ["--level", self.level]
         if self.features:
             words += ["--features", ("+" if self.together else ",").join(self.features)]
-        return [*words, "--checks", ",".join(self.checks)] if self.checks else words
+        words += ["--checks", ",".join(self.checks)] if self.checks else []
+        return [*words, "--config", shown_pins(self.pins)] if self.pins else words
 
     def __str__(self) -> str:
         joined = (" and " if self.together else " or ").join(self.features)
-        return f"the {self.level} level" + (f" with {joined}" if joined else "")
+        pinned = f" and {shown_pins(self.pins)}" if self.pins else ""
+        return f"the {self.level} level" + (f" with {joined}" if joined else "") + pinned
+
+
+def of_requests(pins: Pins) -> bool:
+    """Whether only tapes of whole requests can have these pins."""
+    return any(name in _OF_REQUESTS or _FEATURE_OF.get(name) or (name == HOST and value) for name, value in pins)
+
+
+def shown_pins(pins: Pins) -> str:
+    """Pins as the command line takes them: ``page_size=64,host=on,layers=full+swa``."""
+    return ",".join(f"{name}={_shown_value(value)}" for name, value in pins)
+
+
+def _shown_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "+".join(value) if isinstance(value, tuple) else str(value)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from packaging.version import InvalidVersion, Version
 
@@ -16,7 +16,8 @@ from .base import Target, TargetError
 from .mutants.transform import Mutant, Transform
 
 __all__ = [
-    "USER_FOLDER", "USER_HOME", "Family", "Rewrite", "ScriptTarget", "SourceTree", "TargetSpec", "user_path",
+    "USER_FOLDER", "USER_HOME",
+    "Family", "Rewrite", "ScriptTarget", "ServerShape", "SourceTree", "TargetSpec", "user_path",
 ]  # fmt: skip
 
 USER_FOLDER, USER_HOME = "STALELOC_FOLDER", "STALELOC_HOME"
@@ -94,6 +95,23 @@ class ScriptTarget:
     make: str
     ours: Mapping[str, str] = field(default_factory=dict)
     theirs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ServerShape:
+    """What a server's flags say of the tapes that are like its traffic.
+
+    Attributes:
+        features: values of ``--features``; those that were asked for beside the flags are among them.
+        pins: fields of the config, as `Pins` has them.
+        scaled: what was made smaller, one phrase each.
+        ignored: flags that change nothing, each with the reason.
+    """
+
+    features: tuple[str, ...]
+    pins: Mapping[str, Any]
+    scaled: tuple[str, ...]
+    ignored: tuple[tuple[str, str], ...]
 
 
 class Family(ABC):
@@ -209,6 +227,18 @@ class Family(ABC):
             return text
         older = [it for it in self.releases if Version(it.removeprefix(f"{self.name}==")) <= wanted]
         return older[-1] if older else text
+
+    def read_server(self, text: str, features: tuple[str, ...]) -> ServerShape:
+        """What the flags of one of its servers say about tapes.
+
+        Args:
+            text: the flags, as on a command line.
+            features: what is asked for beside them.
+
+        Raises:
+            TargetError: they cannot be read, or there is no table of its flags.
+        """
+        raise TargetError(f"the flags of a server of {self.name} are not known here; give --features and --config")
 
     def files(self, text: str) -> list[Path]:
         """The files, and folders of sources, that are read for a target by its name. Nothing is fetched.

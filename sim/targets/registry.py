@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from ...models.config import LEVELS
-from .base import ASKED, Profile, Scope, Target, TargetError
+from .base import ASKED, Pins, Profile, Scope, Target, TargetError, of_requests
 from .embedded import Embedded
 from .family import Family, TargetSpec
 from .mutants import MUTANTS
@@ -179,9 +179,10 @@ def scope_of(
     features: Sequence[str] = (),
     together: bool = False,
     checks: Sequence[str] = (),
+    pins: Pins = (),
 ) -> Scope:
-    """What to draw from: what was asked for, or else where the mutant shows. Features and checks imply the engine
-    level.
+    """What to draw from: what was asked for, or else where the mutant shows. Features, checks and pins of whole
+    requests imply the engine level.
 
     Raises:
         TargetError: the mutant shows elsewhere than was asked for, or the features are not of this level.
@@ -198,13 +199,13 @@ def scope_of(
             raise TargetError(
                 f"mutant {mutant} shows at the {known.level} level; leave out --checks {','.join(checks)}"
             )
-        return Scope(known.level, known.asks, len(known.asks) > 1, known.checks or tuple(checks))
+        return Scope(known.level, known.asks, len(known.asks) > 1, known.checks or tuple(checks), pins)
     if ordered and level == LEVELS[0]:
         raise TargetError(f"--features go with --level engine; leave out --level {level}")
     if checks and level == LEVELS[0]:
         raise TargetError(f"--checks go with --level engine; leave out --level {level}")
-    implied = LEVELS[-1] if ordered or checks else LEVELS[0]
-    return Scope(level or implied, ordered, together and len(ordered) > 1, tuple(checks))
+    implied = LEVELS[-1] if ordered or checks or of_requests(pins) else LEVELS[0]
+    return Scope(level or implied, ordered, together and len(ordered) > 1, tuple(checks), pins)
 
 
 def _mutant(name: str | None, spec: TargetSpec) -> Mutant | None:

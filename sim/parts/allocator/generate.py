@@ -16,6 +16,7 @@ from ...core.event import Event
 from ...core.tape import Tape
 from ...targets.base import Profile
 from ..hooks import declared
+from ..pins import draw_pinned, fit_pools
 from .draws import Draws, Habits
 from .event import AllocatorEvent
 from .events import EVENTS
@@ -23,15 +24,14 @@ from .forwards import Translate, WriteKv
 from .ledger import Ledger
 from .release import FreeGroupBegin, FreeGroupEnd, FreeSwa
 
-__all__ = ["generate"]
+__all__ = ["draw_config", "generate"]
 
 _DECLARED_PERCENT = 80
 """Tapes that have a given event of somebody's file in the swarm: whoever declares one wants to see it."""
 
 
-def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> tuple[Config, Profile]:
-    """A small cache that one of the profiles can hold."""
-    profile = choices.pick(profiles)
+def draw_config(choices: Choices, profile: Profile) -> Config:
+    """A small cache that a target with this profile can hold."""
     size = choices.pick(profile.page_sizes)
     full_pages = choices.pick((2, 3, 4, 6, 8, 12) if size > 1 else (3, 4, 6, 8, 12, 24))
     swa_pages = max(2, full_pages - choices.pick((0, 1, full_pages // 4, full_pages // 2)))
@@ -39,7 +39,8 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> tuple[Config,
         layers: tuple[str, ...] = (SWA,) * choices.pick((2, 3))
     else:
         layers = choices.pick(((FULL, SWA), (SWA, SWA), (FULL, SWA, SWA), (SWA, FULL, SWA)))
-    config = Config(
+    full_pages, swa_pages = fit_pools(profile, size, 0, full_pages, swa_pages)
+    return Config(
         pool=profile.pool,
         policy=choices.pick(profile.policies),
         page_size=size,
@@ -50,7 +51,6 @@ def _draw_config(choices: Choices, profiles: Sequence[Profile]) -> tuple[Config,
         need_sort=choices.chance(40),
         dtype=choices.pick(profile.dtypes),
     )
-    return config, profile
 
 
 def _draw_habits(choices: Choices, config: Config, profile: Profile) -> Habits:
@@ -94,7 +94,8 @@ _GROUPED: tuple[type[AllocatorEvent], ...] = (FreeSwa, FreeSwa, FreeGroupEnd)
 
 def generate(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     """A legal tape for a target with these profiles. It depends on nothing but the choices."""
-    config, profile = _draw_config(choices, profiles)
+    profile = choices.pick(profiles)
+    config = draw_pinned(profile, lambda: draw_config(choices, profile))
     habits = _draw_habits(choices, config, profile)
     ledger = Ledger(config, profile.per_forward)
     author = _Author(choices, ledger, habits)

@@ -19,6 +19,7 @@ from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import drawn_results, host_pages
 from ..engine.shapes import draw_context, draw_layers
+from ..pins import fit_pools, reach
 from . import events as de
 
 __all__ = ["AUTHORS", "NodeAuthor", "is_roomy"]
@@ -29,9 +30,11 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     small = tuple(size for size in profile.page_sizes if 1 < size < 16)
     size = choices.pick(small) if small and choices.chance(70) else choices.pick(profile.page_sizes)
     window = choices.pick((1, max(1, size - 1), size, size, size + 1, 2 * size, 2 * size, 8 * size))
+    window = profile.pinned("window", window)
     narrow = choices.chance(25)
-    if choices.chance(5):  # room for all that admission looks ahead
-        size = max(it for it in profile.page_sizes if it <= 16)
+    roomy = [it for it in profile.page_sizes if it <= 16]
+    if choices.chance(5) and roomy:  # room for all that admission looks ahead
+        size = max(roomy)
         full_pages = swa_pages = (CLIP_NEW_TOKENS + choices.pick((512, 1024))) // size
     else:
         full_pages = choices.pick({1: (12, 16, 24, 32), 2: (8, 12, 16, 24)}.get(size, (4, 6, 8, 12)))
@@ -39,6 +42,7 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         swa_pages = min(full_pages, choices.pick((tails, tails + 1, full_pages)))
         if narrow:  # no room for a whole window
             swa_pages = min(swa_pages, max(2, window // size))
+    full_pages, swa_pages = fit_pools(profile, size, window, full_pages, swa_pages)
     config = Config(
         level="engine",
         pool=profile.pool,
@@ -50,10 +54,10 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
         window=window,
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
-        context_len=draw_context(choices, full_pages * size),
+        context_len=draw_context(choices, full_pages * size, reach(profile, size, window)),
         features=profile.features,
         reserved_decode=min(choices.pick((1 if narrow else 0, 1, 2, size, 2 * size)), full_pages * size // 6),
-        decode_tree=profile.decode_tree and choices.chance(75 if narrow else 60),
+        decode_tree=profile.decode_tree and profile.pinned("decode_tree", choices.chance(75 if narrow else 60)),
     )
     return _with_host(choices, config, profile) if profile.host else config
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from ....models.config import WRITE_POLICIES, Config
 from ...core.choices import Choices
 from ...core.event import Event
-from ...targets.base import Profile
+from ...targets.base import HOST, Profile
 from ..author import Authors, Events, TapeAuthor
+from ..pins import fit_pools, reach
 from . import events as ee
 from .shapes import draw_context, draw_layers, draw_page_size, draw_window
 
@@ -24,11 +25,12 @@ __all__ = ["AUTHORS", "Author", "drawn_results", "host_pages"]
 def _draw_config(choices: Choices, profile: Profile) -> Config:
     size = draw_page_size(choices, profile)
     full_pages = choices.pick((4, 5, 6, 8, 12) if size > 1 else (6, 8, 12, 16, 24))
-    window = draw_window(choices, size)
+    window = profile.pinned("window", draw_window(choices, size))
     swa_pages = max(4, full_pages - choices.pick((0, full_pages // 4, full_pages // 2)))
     if choices.chance(25):  # about two windows
         swa_pages = min(full_pages, max(3, 2 * -(-window // size) + choices.integer(-1, 1)))
-    host = profile.host and choices.chance(80)
+    full_pages, swa_pages = fit_pools(profile, size, window, full_pages, swa_pages)
+    host = profile.host and profile.pinned(HOST, choices.chance(80))
     host_full, host_swa = (host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
         level="engine",
@@ -41,7 +43,7 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
         window=window,
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
-        context_len=draw_context(choices, full_pages * size),
+        context_len=draw_context(choices, full_pages * size, reach(profile, size, window)),
         host_full_size=host_full * size,
         host_swa_size=host_swa * size,
         write_policy=choices.pick(WRITE_POLICIES) if host else WRITE_POLICIES[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....models.config import FULL, SWA
+from ....models.config import FULL, MAX_CONTEXT, SWA
 from ...core.choices import Choices
 from ...targets.base import Profile
 
@@ -58,13 +58,16 @@ def draw_layers(choices: Choices) -> tuple[str, ...]:
     return _LAYERS[choices.weighted(_LAYER_WEIGHTS)]
 
 
-def draw_context(choices: Choices, room: int) -> int:
+def draw_context(choices: Choices, room: int, reach: int) -> int:
     """A context length, or 0 for none.
 
     Args:
         choices: what is drawn from.
         room: tokens that a request can have slots for; requests should come near the limit.
+        reach: tokens that requests must be able to come to; see `staleloc.sim.parts.pins.reach`.
     """
+    if reach:
+        return choices.integer(reach, max(reach, min(room, 2 * reach, MAX_CONTEXT)))
     if room < 16 or not choices.chance(_CONTEXTS):
         return 0
     return choices.integer(16, min(room, 192))
@@ -75,13 +78,17 @@ def draw_draft(choices: Choices, profile: Profile, size: int) -> dict[str, Any]:
     version = choices.pick(profile.spec_versions)
     chain = version == "dflash" or (size > 1 and version in profile.spec_chains)
     topk = choices.pick((1, 1, 2, 3) if size < 16 else (1, 1, 1, 2))
-    topk = 1 if chain else topk
+    topk = 1 if chain else profile.pinned("spec_topk", topk)
     steps = choices.pick(_BLOCKS if version == "dflash" else _CHAINS if topk == 1 else _TREES)
+    if "spec_draft_tokens" in profile.pins:
+        tokens = profile.pins["spec_draft_tokens"] - 1
+        steps = tokens if topk == 1 else max(steps, -(-tokens // topk))
+    steps = profile.pinned("spec_steps", steps)
     most = 1 + steps * topk
     return {
         "spec_version": version,
         "spec_steps": steps,
         "spec_topk": topk,
-        "spec_draft_tokens": most if topk == 1 else choices.integer(2, most),
-        "bigram": choices.chance(60) and version != "dflash",
+        "spec_draft_tokens": most if topk == 1 else profile.pinned("spec_draft_tokens", choices.integer(2, most)),
+        "bigram": profile.pinned("bigram", choices.chance(60)) and version != "dflash",
     }

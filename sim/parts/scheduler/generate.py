@@ -11,10 +11,11 @@ from ....models.config import FULL, SWA, WRITE_POLICIES, Config
 from ...core.choices import Choices
 from ...core.event import Event
 from ...core.tape import Tape
-from ...targets.base import Profile
+from ...targets.base import HOST, Profile
 from ..author import Authors, Events, TapeAuthor
 from ..engine import events as ee
 from ..engine.generate import host_pages
+from ..pins import draw_pinned, fit_pools
 from . import events as se
 
 __all__ = ["AUTHORS", "SchedulerAuthor", "draw_config"]
@@ -26,7 +27,7 @@ _WEIGHTS: dict[str, int] = {
 """How often an event is drawn."""
 
 _LONGEST = 160
-"""Tokens of a prompt at most."""
+"""Tokens of a prompt at most, unless a pinned window is longer."""
 
 
 def draw_config(choices: Choices, profile: Profile) -> Config:
@@ -34,13 +35,17 @@ def draw_config(choices: Choices, profile: Profile) -> Config:
     small = tuple(size for size in profile.page_sizes if size < 16)
     size = choices.pick(small) if small and choices.chance(80) else choices.pick(profile.page_sizes)
     window = choices.pick((1, 2, max(1, size - 1), size, size + 1, 2 * size, 2 * size + 1, 4 * size, 4 * size + 1))
+    window = profile.pinned("window", window)
     windows = 2 * -(-max(1, window - 1) // size)
     swa_pages = windows + choices.pick((1, 1, 2, 3, 5, windows, 3 * windows))
     full_pages = choices.pick((swa_pages, swa_pages + 2, 2 * swa_pages, 4 * swa_pages))
     full_pages = max(swa_pages, min(full_pages, 48))
+    if "chunk" in profile.pins:  # a server's pools hold more than one chunk
+        swa_pages = max(swa_pages, profile.pins["chunk"] // size + windows)
+    full_pages, swa_pages = fit_pools(profile, size, window, full_pages, swa_pages)
     chunk = size * choices.pick((0, 0, 1, 2, 4, 8, max(1, swa_pages // 2), swa_pages))
-    tree = choices.chance(70)
-    host = tree and profile.host and choices.chance(40)
+    tree = profile.pinned("prefix_cache", choices.chance(70) or profile.pinned(HOST, False))
+    host = tree and profile.host and profile.pinned(HOST, choices.chance(40))
     host_full, host_swa = (host_pages(choices, pages, profile) if host else 0 for pages in (full_pages, swa_pages))
     return Config(
         level="engine",
@@ -77,15 +82,21 @@ class SchedulerAuthor(TapeAuthor):
         return choices.pick(profiles)
 
     @classmethod
+    def draw_config(cls, choices: Choices, profile: Profile) -> Config:
+        """See `TapeAuthor.draw_config`."""
+        return draw_config(choices, profile)
+
+    @classmethod
     def tape(cls, choices: Choices, profile: Profile, events: Events) -> Tape:
         """See `TapeAuthor.tape`."""
-        config = draw_config(choices, profile)
+        config = draw_pinned(profile, lambda: cls.draw_config(choices, profile))
         author = cls(choices, config, events)
         return Tape(config, tuple(author.event() for _ in range(choices.pick((16, 32, 64, 128)))))
 
     def __init__(self, choices: Choices, config: Config, events: Events) -> None:
         super().__init__(choices, config, events)
-        self.longest = max(2, min(_LONGEST, config.full_size * choices.pick((1, 2, 4, 4)) // 4))
+        longest = max(_LONGEST, config.window + 2 * self.size)
+        self.longest = max(2, min(longest, config.full_size * choices.pick((1, 2, 4, 4)) // 4))
         self.growth = choices.pick((1, 3, 8, self.longest // self.size + 1))
         self.alphabet = choices.pick((2, 2, 5))
         self.numbers = range(choices.pick((1, 1, 2, 3, 5)))

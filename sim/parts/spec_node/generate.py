@@ -31,7 +31,8 @@ class SpecNodeAuthor(Speculating, NodeAuthor):
         keeps = node.decode_tree and draft["spec_version"] not in profile.spec_treeless
         config = replace(node, decode_tree=keeps, **draft)
         more = step_pages(config) * choices.pick((1, 1, 2, 3)) * size
-        return replace(config, full_size=node.full_size + more, swa_size=node.swa_size + more)
+        full = profile.pinned("full_size", node.full_size + more)
+        return replace(config, full_size=full, swa_size=profile.pinned("swa_size", min(node.swa_size + more, full)))
 
     def __init__(self, choices: Choices, config: Config, events: Events) -> None:
         super().__init__(choices, config, events)

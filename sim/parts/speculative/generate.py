@@ -10,11 +10,12 @@ from ....models.config import WRITE_POLICIES, Config
 from ....models.speculative import alloc_len
 from ...core.choices import Choices
 from ...core.event import Event
-from ...targets.base import Profile
+from ...targets.base import HOST, Profile
 from ..author import Authors, Events
 from ..engine import events as ee
 from ..engine.generate import Author, host_pages
 from ..engine.shapes import draw_context, draw_draft, draw_layers, draw_page_size, draw_window
+from ..pins import fit_pools, reach
 from . import events as se
 
 __all__ = ["AUTHORS", "SpecAuthor", "Speculating", "step_pages"]
@@ -31,16 +32,18 @@ def _draw_config(choices: Choices, profile: Profile) -> Config:
         full_size=size,
         swa_size=size,
         layers=draw_layers(choices),
-        window=draw_window(choices, size),
+        window=profile.pinned("window", draw_window(choices, size)),
         need_sort=choices.chance(30),
         dtype=choices.pick(profile.dtypes),
         features=profile.features,
         **draft,
     )
     full, swa = _draw_pages(choices, shape)
-    room = full * size - alloc_len(shape) * (2 if shape.spec_ahead else 1)
-    shape = replace(shape, full_size=full * size, swa_size=swa * size, context_len=draw_context(choices, room))
-    if not profile.host or not choices.chance(40):
+    step = alloc_len(shape) * (2 if shape.spec_ahead else 1)
+    full, swa = fit_pools(profile, size, shape.window, full, swa, step)
+    context = draw_context(choices, full * size - step, reach(profile, size, shape.window))
+    shape = replace(shape, full_size=full * size, swa_size=swa * size, context_len=context)
+    if not profile.host or not profile.pinned(HOST, choices.chance(40)):
         return shape
     host_full, host_swa = (host_pages(choices, pages, profile) * size for pages in (full, swa))
     return replace(shape, host_full_size=host_full, host_swa_size=host_swa, write_policy=choices.pick(WRITE_POLICIES))

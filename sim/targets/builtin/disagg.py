@@ -23,6 +23,7 @@ DISAGG = Profile(
     pool=ENGINE.pool,
     policies=ENGINE.policies,
     page_sizes=ENGINE.page_sizes,
+    more_pages=ENGINE.more_pages,
     dtypes=ENGINE.dtypes,
     events=frozenset(NODE_CALLS) - {"draft_slots"},
     decode_tree=True,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....models.config import FULL, SWA, Config
-from ..base import FreeSlots, Profile, Rows, TargetError
+from ..base import MORE_PAGES, FreeSlots, Profile, Rows, TargetError
 from ..engine import ENGINE_CALLS, Copying, Ledgers, NodeView, RequestView
 from ..tags import DTYPES, decode
 from .device import Device, here
@@ -32,6 +32,7 @@ ENGINE = Profile(
     pool="hybrid",
     policies=("uncached", "memo"),
     page_sizes=(1, 2, 4, 16),
+    more_pages=MORE_PAGES,
     dtypes=tuple(DTYPES),
     events=frozenset(ENGINE_CALLS),
     host=True,

@@ -28,6 +28,7 @@ SPEC = Profile(
     pool=ENGINE.pool,
     policies=ENGINE.policies,
     page_sizes=(1, 4, 64),
+    more_pages=ENGINE.more_pages,
     dtypes=ENGINE.dtypes,
     events=ENGINE.events.union(SPEC_CALLS) - {"decode"},
     host=True,

@@ -9,7 +9,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-from ..base import CALLS, Profile
+from ..base import CALLS, MORE_PAGES, Profile
 from ..disagg import NODE_CALLS
 from ..engine import ENGINE_CALLS
 from ..overlap import OVERLAP_CALLS
@@ -126,6 +126,7 @@ def engine_profile(root: Path) -> Profile | None:
         pool="hybrid",
         policies=policies,
         page_sizes=(1, 4, 16),
+        more_pages=MORE_PAGES,
         dtypes=("float32",),
         events=kinds.difference(missing),
         missing=missing,

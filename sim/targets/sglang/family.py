@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ....models.config import Config
 from ..base import Target, TargetError
-from ..family import Family, Rewrite, ScriptTarget, SourceTree, TargetSpec
+from ..family import Family, Rewrite, ScriptTarget, ServerShape, SourceTree, TargetSpec
 from ..mutants.transform import Mutant, Transform
 from . import fetch
+from .server_flags import read_server
 
 __all__ = ["Sglang"]
 
@@ -102,6 +103,9 @@ class Sglang(Family):
         except TargetError:
             return None
         return name
+
+    def read_server(self, text: str, features: tuple[str, ...]) -> ServerShape:
+        return read_server(text, features)
 
     def files(self, text: str) -> list[Path]:
         return fetch.files_of(text)

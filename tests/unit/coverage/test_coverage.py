@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from staleloc.sim.cli.main import cli
 from staleloc.sim.coverage import report
-from staleloc.sim.coverage.measure import Plan, _Pool, measure, scopes_of
+from staleloc.sim.coverage.measure import Plan, _Pool, measure
+from staleloc.sim.parts.generate import scopes_of
 from staleloc.sim.run.process import WorkerProcess
 from staleloc.sim.tapes.schema import dumps
 from staleloc.sim.targets.base import Scope

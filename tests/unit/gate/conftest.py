@@ -10,8 +10,8 @@ from checkout import Repository, made
 from click.testing import CliRunner
 
 from staleloc.sim.cli.main import cli
-from staleloc.sim.coverage.measure import scopes_of
 from staleloc.sim.gate import play
+from staleloc.sim.parts.generate import scopes_of
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository with one commit, which is the current folder. Of its scopes the first two are fuzzed."""
     it = made(tmp_path / "repository")
     monkeypatch.chdir(it.root)
-    monkeypatch.setattr(play, "scopes_of", lambda profiles: scopes_of(profiles)[:2])
+    monkeypatch.setattr(play, "scopes_of", lambda *given: scopes_of(*given)[:2])
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
     return it

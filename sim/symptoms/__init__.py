@@ -1,0 +1,1 @@
+"""Which known bugs look like a symptom of production."""
