@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, cached_property
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -39,6 +40,11 @@ def _codes(code: CodeType) -> Iterator[tuple[str, CodeType]]:
             yield from _codes(inner)
 
 
+@cache
+def _functions(file: str) -> list[FunctionType]:
+    return [it for it in gc.get_objects() if type(it) is FunctionType and it.__code__.co_filename == file]
+
+
 Exchange = list[tuple[FunctionType, CodeType, CodeType]]
 """Functions, with their own code and that of a mutant."""
 
@@ -51,8 +57,7 @@ def _exchange(mutant: Mutant) -> Exchange:
         source = transform(name, Path(file).read_text(encoding="utf-8"))
         changed = dict(_codes(compile(source, file, "exec", dont_inherit=True)))
         scopes = {edit.scope for edit in mutant.edits if edit.module == name}
-        functions = [it for it in gc.get_objects() if type(it) is FunctionType and it.__code__.co_filename == file]
-        own = [it for it in functions if it.__code__.co_qualname in scopes]
+        own = [it for it in _functions(file) if it.__code__.co_qualname in scopes]
         assert {it.__code__.co_qualname for it in own} == scopes, f"{mutant.name}: {name} has not all of {scopes}"
         exchange += [(it, it.__code__, changed[it.__code__.co_qualname]) for it in own]
     transform.finish()
@@ -77,8 +82,11 @@ class Tapes:
     def __init__(self, target: Target, name: str) -> None:
         self.target, self.mutant = target, MUTANTS[name]
         self.profiles = self.mutant.profiles(target.profiles)
-        self.play(0, 0)  # imports what the mutant changes
-        self.exchange = _exchange(self.mutant)
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """What the mutant changes; a tape that was played before has imported it."""
+        return _exchange(self.mutant)
 
     def play(self, seed: int, index: int) -> Divergence | None:
         """What a tape shows on the release as it is now."""
