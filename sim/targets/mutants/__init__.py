@@ -15,6 +15,9 @@ from .scheduler import SCHEDULES
 from .sglang import ENGINE, SGLANG_HOSTS, SGLANG_RESULTS, SGLANG_SPECS, SGLANG_TREES
 from .sglang_node import SGLANG_BUDGETS, SGLANG_COPIES, SGLANG_SLOTS
 from .sglang_overlap import SGLANG_OVERLAPS
+from .sglang_pools import SGLANG_GROUPS, SGLANG_POOLS
+from .sglang_schedule import SGLANG_SCHEDULES
+from .sglang_trees import SGLANG_LOCKS, SGLANG_NODES, SGLANG_TIERS
 from .speculative import ACCEPTED, DRAFTS, GRAPHS, RESERVES, SPEC_GRAPHS
 from .transform import Mutant
 
@@ -38,6 +41,7 @@ MUTANTS: dict[str, Mutant] = _by_name(
         *(*SCHEDULES, *OVERLAPS, *LOST_HITS),
         *(*SGLANG_TREES, *SGLANG_HOSTS, *SGLANG_BUDGETS, *SGLANG_SLOTS, *SGLANG_COPIES),
         *(*SGLANG_SPECS, *SGLANG_RESULTS, *SGLANG_OVERLAPS),
+        *(*SGLANG_POOLS, *SGLANG_GROUPS, *SGLANG_LOCKS, *SGLANG_NODES, *SGLANG_TIERS, *SGLANG_SCHEDULES),
     )
 )
 """Every mutant by its name."""

@@ -18,6 +18,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "allocator": (f"{_CACHE}.allocator.swa",),
     "pool": (f"{_CACHE}.swa_memory_pool",),
     "common": (f"{_CACHE}.common",),
+    "allocation": (f"{_CACHE}.allocation",),
     "sizing": (f"{_CACHE}.allocation_sizing",),
     "component": (
         f"{_CACHE}.unified_cache.components.swa",
@@ -225,6 +226,21 @@ accepted-not-moved [prepare_decode target_verify]
     the KV of an accepted path stays at the nodes where it was written
     @@ spec_utils move_accept_tokens_to_target_kvcache
     - token_to_kv_pool_allocator.get_kvcache().move_kv_cache(tgt_cache_loc, accept_out_cache_loc)
+allocated-from-committed [prepare_decode] releases=>=0.5.23
+    a row that is extended gets new slots from its committed length on, in place of those that it has
+    @@ sizing page_aligned_decode_alloc_lens
+    - r.kv.kv_allocated_len
+    + r.kv.kv_committed_len
+moved-one-short [prepare_decode target_verify] releases=>=0.5.23
+    the last token of an accepted path stays at the node where it was written
+    @@ spec_utils move_accept_tokens_to_target_kvcache
+    - num_correct_drafts + 1
+    + num_correct_drafts
+recorded-one-step-short [prepare_decode] releases=>=0.5.23
+    a row that is extended is recorded a token shorter than it is
+    @@ allocation alloc_for_spec_decode
+    - max(req.kv.kv_allocated_len, nxt_kv_len)
+    + max(req.kv.kv_allocated_len, nxt_kv_len - 1)
 page-not-copied [prepare_decode draft_tree]
     all branches of a draft but the first start on pages without the tokens before them
     @@ eagle_worker duplicate_prefix_tail_to_draft_branches

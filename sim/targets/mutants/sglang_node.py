@@ -18,6 +18,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "request": ("sglang.srt.managers.schedule_batch",),
     "allocator": (f"{_CACHE}.allocator.swa",),
     "pool": (f"{_CACHE}.swa_memory_pool",),
+    "tree": (f"{_CACHE}.unified_radix_cache",),
 }
 _NODE = Mutant(
     *("sglang-node-", "sglang", (), "hybrid", ("native", "python-core"), ""),
@@ -158,6 +159,10 @@ arrival-keeps-its-buffer [transfer] releases=>=0.5.12
     the buffer of a request's first token is never reused
     @@ decode DecodeTransferQueue.pop_transferred
     - self.req_to_metadata_buffer_idx_allocator.free(idx)
+lock-released-twice [start] releases=>=0.5.23
+    the SWA locks of a prefix that is shorter than its tail's start are released again with the request
+    @@ tree UnifiedRadixCache.release_swa
+    - lock.swa_released = True
 prefix-reaches-into-the-tail [start] releases=>=0.5.22
     the cached prefix reaches to the last token but one, and the tail starts before that
     @@ decode DecodePreallocQueue._match_prefix_and_lock
