@@ -30,6 +30,7 @@ EARLY: dict[str, int] = {
     "spec-accepted-moved-from-behind": 6,
     "spec-allocated-to-the-token": 2,
     "spec-row-of-a-verification": 11,
+    "node-host-refused-load-keeps-lock": 18,
     "node-spec-retract-keeps-surplus": 4,
     "schedule-chunk-locks-its-node": 14,
     "schedule-accepts-more-than-a-pool": 8,
