@@ -68,6 +68,8 @@ class Noticer(Observer):
         start = next(len(item.before) for item in step.placed if item.node is front)
         end = start + len(front.tokens) + len(node.tokens)
         for number, view in step.requests.items():
+            if number not in self._world.requests:  # the target alone knows it, which a check says
+                continue
             edge, _ = self._world.requests[number].window(self._world.config.window)
             if start < edge < end and view.row[start : min(view.shared, start + 1)] == (front.full or ())[:1]:
                 self._world.saw("split_across_window")
