@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import logging
@@ -94,6 +95,8 @@ class SchedulerRelease:
         self.engine = engine
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._adder_class, self._results = policy.PrefillAdder, policy.AddReqResult
+        with contextlib.suppress(ModuleNotFoundError):  # 0.5.21 and later import it when they first admit
+            importlib.import_module(f"{_CACHE}.prefill_budget")
         self.batch = _batch_class(engine.batch_class)
         logging.getLogger("sglang.srt.managers.schedule_batch").disabled = True  # a request that is given up is no news
         source = (Path(inspect.getfile(policy)).parent / "scheduler.py").read_text(encoding="utf-8")
