@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...models.config import FEATURES, LEVELS, Config
+from ...models.config import EVICTION_POLICIES, FEATURES, LEVELS, Config
 
 __all__ = [
     "ASKED", "CALLS", "HOST", "MISFITS", "V_MARK",
@@ -66,6 +66,8 @@ class Profile:
         spec_versions: with speculative decode, values of `Config.spec_version` it takes.
         spec_chains: those of them that take no trees if pages have more than one token.
         spec_treeless: those of them with which a decode node keeps no prefix tree.
+        eviction_policies: values of `Config.eviction_policy` its prefix tree takes.
+        switches: name -> one line that says what it does; see `Config.switches`.
         excluded: parts that do not combine here (names of features, ``"tree"``, ``"host"``, a spec version) -> one line
             that says what refuses them.
     """
@@ -89,6 +91,8 @@ class Profile:
     spec_versions: tuple[str, ...] = ()
     spec_chains: tuple[str, ...] = ()
     spec_treeless: tuple[str, ...] = ()
+    eviction_policies: tuple[str, ...] = EVICTION_POLICIES[:1]
+    switches: Mapping[str, str] = field(default_factory=dict, hash=False)
     excluded: Mapping[tuple[str, ...], str] = field(default_factory=dict, hash=False)
 
     @property
