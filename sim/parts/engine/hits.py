@@ -176,6 +176,8 @@ class _Moment:
     def asked(self) -> _Asked | None:
         """What the event may have asked the tree to evict at most; None if that is not known."""
         step, event = self.step, self.step.event
+        if event.kind == ee.EvictWindow.kind and step.world.config.switches:
+            return None  # a switch may let the tree give up what lies before the window
         if event.kind in _EVICTS_NOTHING:
             return _NOTHING
         if isinstance(event, ee.Evict):
@@ -374,6 +376,8 @@ def _policies(moment: _Moment, gone: _Gone) -> list[str]:
     recent use.
     """
     policy, asked = moment.step.world.config.eviction_policy, moment.asked
+    if moment.step.event.kind == ee.EvictWindow.kind:
+        return []
     if policy == "lru" or not gone.full:
         return ["lru"]
     if asked is None:
