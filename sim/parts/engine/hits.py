@@ -356,7 +356,10 @@ def _within(moment: _Moment) -> Divergence | None:
 
 def _in_order(moment: _Moment) -> Divergence | None:
     """Nodes leave in the order of the policy: none is evicted while another that comes before it could have been."""
-    if not moment.quiet or moment.host_short:
+    config = moment.step.world.config
+    # Under write-through an eviction copies nothing, and what a queued copy keeps is locked.
+    alone = isinstance(moment.step.event, ee.Evict) and config.write_policy == "write_through"
+    if not (alone and config.eviction_policy != "lru") and (not moment.quiet or moment.host_short):
         return None
     gone = _gone(moment)
     if not gone:
@@ -382,7 +385,16 @@ def _policies(moment: _Moment, gone: _Gone) -> list[str]:
         return ["lru"]
     if asked is None:
         return [policy, "lru"] if isinstance(moment.step.event, ee.Admit) else []
+    total = sum(page.full and not _has_full(moment, number) for number, page in moment.before.pages.items())
+    if isinstance(moment.step.event, ee.Evict) and total * moment.size - gone.full < asked.full:
+        return [policy]  # full slots come first, and the others were too few
     return [policy] * (asked.full > 0) + ["lru"] * (asked.swa > 0)
+
+
+def _has_full(moment: _Moment, number: int) -> bool:
+    """Whether full rows of a page are on the device after the event."""
+    page = moment.after.pages.get(number)
+    return page is not None and page.full
 
 
 def _overtaken(moment: _Moment, policy: str, name: int, spared: list[int]) -> Divergence | None:

@@ -85,8 +85,8 @@ class BuiltinEngine(EngineState):
         running = self._requests[request]
         keys = self._keys(running.tokens[: running.length])
         aligned = self._aligned(len(keys))
-        priority = self._config.priority_of(request)
-        node = self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, running.evicted, priority)
+        node = self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, running.evicted)
+        self._tree.count_insertion(node, self._config.priority_of(request))
         lock = self._tree.lock(node, self._tree.window_start(node, running.evicted))
         self._slots.unlock(running.lock)
         running.lock = lock

@@ -62,10 +62,11 @@ class Evictor:
             if transfer.source is not None:
                 self.tree.unlock_host(transfer.source)
             self.slots.unlock(transfer.lock)
-            node = transfer.lock.node
             # A tombstone may have got SWA rows since, which the host lacks: it is evicted anew when its turn comes.
-            if transfer.demote and self._is_evictable(node) and not self.tier.lacks_backup(node):
-                self._demote(node)
+            if self.tier.lacks_backup(transfer.lock.node):
+                continue
+            if transfer.demote and self._is_evictable(transfer.lock.node):
+                self._demote(transfer.lock.node)
 
     def _has_room(self, full_pages: int, swa_pages: int) -> bool:
         return full_pages <= self.allocator.full.available_pages() and swa_pages <= self.allocator.swa.available_pages()

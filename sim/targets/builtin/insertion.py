@@ -24,7 +24,7 @@ class Insertion:
         self.tree = tree
         self.allocator = allocator
 
-    def insert(self, tokens: Sequence[int], row: Tensor, shared: int, evicted: int, priority: int) -> Node:
+    def insert(self, tokens: Sequence[int], row: Tensor, shared: int, evicted: int) -> Node:
         """Insert tokens with their full locs; returns the node that ends with the last of them.
 
         Args:
@@ -33,7 +33,6 @@ class Insertion:
             shared: how many of the first tokens the tree owns already.
             evicted: how many of the first tokens have no SWA slots any more: whole pages, not all
                 (SGLang PR 29350: a tree that is not told records evicted tokens as live).
-            priority: that of the request.
         """
         last = self.tree.root
         for node in self.tree.descend(tokens):
@@ -45,7 +44,6 @@ class Insertion:
             if last.end < stop:
                 last = self._append(last, tokens[last.end : stop], row, evicted)
         self.tree.touch(last)
-        self.tree.count_insertion(last, priority)
         return last
 
     def _overlap(self, node: Node, row: Tensor, evicted: int) -> None:

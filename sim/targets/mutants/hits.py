@@ -83,29 +83,5 @@ backup-of-leaf-forgotten [checkpoint]
     @@ hicache HostTier.inserted
     - reversed(list(node.path()))
     + reversed(list(node.path())[1:])
-policy-ignored [evict]
-    every tree evicts what was used least recently, whatever its policy
-    @@ tree PrefixTree.first_to_leave
-    - self.policy == "lru"
-    + self.policy
-split-forgets-birth [checkpoint evict]
-    the front of a split node counts as new under the policy fifo, and stays longer than what came after it
-    @@ tree PrefixTree.split
-    - node.used, node.made
-    + node.used, front.made
-split-forgets-priority [checkpoint evict]
-    the front of a split node has neither the insertions nor the priority of the whole
-    @@ tree PrefixTree.split
-    - front.insertions, front.priority = node.insertions, node.priority
-last-insertion-sets-priority [checkpoint evict]
-    an insertion of low priority takes the priority away that an earlier one gave to the same prefix
-    @@ tree PrefixTree.count_insertion
-    - max(ancestor.priority, priority)
-    + priority
-insertion-counts-at-its-end [checkpoint evict]
-    an insertion counts for the node that it ends with only, so under lfu a shared prefix leaves like one used once
-    @@ tree PrefixTree.count_insertion
-    - ancestor.insertions += 1
-    + ancestor.insertions += ancestor is node
 """,
 )
