@@ -40,7 +40,7 @@ class EngineSession:
         self.events: dict[str, Any] = {event.kind: event for part in parts for event in part.events}
         self.events |= declared("engine")
         self._step = _own(parts, "step", EngineStep)
-        self._before: Raw | None = None
+        self._before = self._at_rest()
         self._observers = [make(self.world) for part in parts for make in part.observers]
 
     def play(self, index: int, event: Event) -> tuple[Event | None, Divergence | None]:
@@ -75,6 +75,16 @@ class EngineSession:
         except BaseException as error:
             return self.failure(step, error)
         return None
+
+    def _at_rest(self) -> Raw | None:
+        """The raw state of the empty cache; None if it cannot be read, which the checks say after the first event."""
+        step: EngineStep = self._step(0, None, self.world, self._target)
+        try:
+            return Raw(step.tree, step.requests, step.mapping, step.free)
+        except PASSED_ON:
+            raise
+        except Exception:
+            return None
 
     def step(self, index: int, event: Event) -> EngineStep:
         """The step of an event that is about to be played."""

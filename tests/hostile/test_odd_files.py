@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from in_process import KINDS, PATHS, SCENARIO, call, refused, tree, words
 from plain_run import LONG
 
-from staleloc.sim.cli.paths import FILE, FOLDER, READ, TAPE, TARGET
+from staleloc.sim.cli.paths import BASE, CHECKOUT, FILE, FOLDER, READ, TAPE, TAPES, TARGET
 from staleloc.sim.matrix.measurements import Matrix
 from staleloc.sim.tapes.codec import dumps
 from staleloc.sim.tapes.scenarios import find_scenario
@@ -97,10 +97,13 @@ ODD = (folder, pipe, link_to_a_pipe, listening, loop, inside_a_loop, inside_a_fi
        much_too_long, nameless, zero_byte, endless)  # fmt: skip
 
 FINE = {
+    BASE: set(),
+    CHECKOUT: set(),
     FILE: {endless},  # it takes everything
     FOLDER: {folder, inside_nothing, nameless},
     READ: set(),
     TAPE: set(),
+    TAPES: {folder},
     TARGET: set(),
 }
 """Kind of an option -> what is not odd there."""

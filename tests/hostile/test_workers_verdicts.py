@@ -80,6 +80,8 @@ class Fake:
     def close(self) -> None:
         pass
 
+    end = close
+
 
 def run(plan: Plan, workers: int = 1) -> Results:
     """The results of a campaign with such workers."""
@@ -137,7 +139,7 @@ def test_a_hang_that_is_shrunk_to_no_hang_is_told_as_it_was_found(monkeypatch: p
     players: list[dict[int, list[str]]] = [{0: ["hung"] * 10**4}, {}]
     monkeypatch.setattr(search, "HANG_CANDIDATES", 20)
 
-    def start(*_arguments: object, sure: bool) -> Player:
+    def start(*_arguments: object, sure: bool, **_options: object) -> Player:
         plan = players.pop(0)
         played: dict[int, int] = defaultdict(int)
         worker: Any = lambda *_: Fake(plan, played)  # noqa: E731
