@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 __all__ = [
-    "CHECKS", "END_TOKEN", "FEATURES", "FULL", "LEVELS", "MAX_CONTEXT", "SPEC_VERSIONS", "SWA", "TITLES",
-    "TOKENS_WITHOUT_LIMIT", "WRITE_POLICIES",
+    "CHECKS", "END_TOKEN", "EVICTION_POLICIES", "FEATURES", "FULL", "LEVELS", "MAX_CONTEXT", "SPEC_VERSIONS", "SWA",
+    "TITLES", "TOKENS_WITHOUT_LIMIT", "WRITE_POLICIES",
     "Config", "ConfigError",
 ]  # fmt: skip
 
@@ -32,6 +32,10 @@ FULL = "full"
 SWA = "swa"
 
 WRITE_POLICIES = ("write_through", "write_back")
+
+EVICTION_POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority")
+"""Which leaf of a prefix tree gives up its full slots first: the least recently used, the least often inserted, the
+first made, the most recently used, the last made, or that of the lowest priority. SWA slots always go by recency."""
 
 SPEC_VERSIONS = ("v1", "v2", "dflash")
 """Ways to give slots to a draft. V1 takes them and returns them at once. V2 keeps them ahead of the committed tokens.
@@ -92,6 +96,10 @@ class Config:
         max_prefill: with a scheduler, input tokens of a prefill batch at most, beyond its first prompt.
         prefix_cache: with a scheduler, finished requests stay in a prefix tree.
         new_token_ratio: with a scheduler, how many percent of their new tokens running requests are expected to need.
+        eviction_policy: one of `EVICTION_POLICIES`; with a prefix tree only.
+        priorities: with the policy ``"priority"``, those of requests: request n has number n of them, and starts again
+            from the first after the last.
+        switches: what the target does otherwise than it does by default, by the names that its profile has.
         checks: the `CHECKS` that are made besides those that always are, in their order; at the engine level only.
     """
 
@@ -122,6 +130,9 @@ class Config:
     prefix_cache: bool = _of("scheduler", True)
     new_token_ratio: int = _of("scheduler", 0)
     checks: tuple[str, ...] = ()
+    eviction_policy: str = EVICTION_POLICIES[0]
+    priorities: tuple[int, ...] = ()
+    switches: tuple[str, ...] = ()
 
     @property
     def unused(self) -> dict[str, tuple[str, ...]]:
@@ -161,6 +172,15 @@ class Config:
         A scheduler looks at the tokens that it knows only, so the last step may go beyond `most_tokens`.
         """
         return known < self.most_tokens if self.context_len else known + appended <= TOKENS_WITHOUT_LIMIT
+
+    @property
+    def keeps_tree(self) -> bool:
+        """Whether requests that are done stay in a prefix tree."""
+        return self.level == "engine" and self.prefix_cache and ("disagg" not in self.features or self.decode_tree)
+
+    def priority_of(self, request: int) -> int:
+        """The priority with which a request's tokens are inserted; larger ones stay longer."""
+        return self.priorities[request % len(self.priorities)] if self.priorities else 0
 
     @property
     def spec_ahead(self) -> bool:
@@ -210,6 +230,7 @@ class Config:
         if self.checks and self.level != "engine":
             raise ConfigError("checks that are asked for are of the engine level")
         self._check_unused()
+        self._check_eviction()
         if not 0 <= self.reserved_decode <= MAX_SIZE:
             raise ConfigError(f"reserved_decode must be 0 to {MAX_SIZE}, not {self.reserved_decode}")
         self._check_spec()
@@ -231,6 +252,17 @@ class Config:
             raise ConfigError(f"a scheduler takes swa_size for two windows and a page, {2 * before + self.page_size}")
         if self.host_full_size and not self.prefix_cache:
             raise ConfigError("a host tier takes a prefix tree; prefix_cache must be true")
+
+    def _check_eviction(self) -> None:
+        if self.eviction_policy not in EVICTION_POLICIES:
+            known = ", ".join(EVICTION_POLICIES)
+            raise ConfigError(f"eviction_policy must be one of {known}, not {self.eviction_policy}")
+        if self.eviction_policy != EVICTION_POLICIES[0] and not self.keeps_tree:
+            raise ConfigError(f"eviction_policy {self.eviction_policy} takes a prefix tree")
+        if bool(self.priorities) != (self.eviction_policy == "priority"):
+            raise ConfigError("priorities are of the eviction_policy priority, which takes one or more")
+        if self.switches != tuple(sorted(set(self.switches))) or (self.switches and self.level != "engine"):
+            raise ConfigError("switches are of the engine level, each once and in alphabetical order")
 
     def _check_unused(self) -> None:
         plain = Config()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .eviction import Orders
 from .radix import Node, Placed
 
 __all__ = ["Hits", "Kept", "Known", "Reach", "Room", "Shelf"]
@@ -129,8 +130,7 @@ class Hits:
         shelf: the tree.
         known: the requests by number.
         room: the free slots.
-        used: page -> the last event at which the tree may have counted it as used.
-        surely: page -> the last event at which it has counted it as used: a match or an insertion ended with it.
+        orders: in which order its pages may leave.
     """
 
     def __init__(self) -> None:
@@ -138,8 +138,7 @@ class Hits:
         self.shelf = Shelf()
         self.known: dict[int, Known] = {}
         self.room = Room()
-        self.used: dict[int, int] = {}
-        self.surely: dict[int, int] = {}
+        self.orders = Orders()
 
     def path(self, keys: Sequence[int], size: int, above: int = 0) -> list[int]:
         """The numbers of the whole pages of some keys that come after a page."""
@@ -186,10 +185,11 @@ class Hits:
         """
         for request in users:
             for its in (self.known.get(request), known.get(request)):
-                self.used.update(dict.fromkeys(its.path if its is not None else (), event))
+                self.orders.used.update(dict.fromkeys(its.path if its is not None else (), event))
         for numbers in shelf.nodes.values():
             # Some trees count a split as a use of both halves.
             if numbers[0] in self.shelf.pages and self.shelf.nodes[self.shelf.pages[numbers[0]].node] != numbers:
-                self.used.update(dict.fromkeys(numbers, event))
-        self.surely.update(dict.fromkeys(ended, event))
+                self.orders.used.update(dict.fromkeys(numbers, event))
+        self.orders.surely.update(dict.fromkeys(ended, event))
+        self.orders.keep(event, shelf.pages)
         self.shelf, self.known, self.room = shelf, dict(known), room

@@ -74,6 +74,7 @@ ENGINE_SITUATIONS: dict[str, str] = {
     "offload_in_flight": "a copy to the host was in flight",
     "freed_beside_flight": "the page next to one that a copy to the host was reading was freed",
     "forward_over_flight": "a forward ran while a transfer was queued",
+    "policy_chose": "an eviction by another policy than lru took one leaf that nothing locks and left another",
     "refused": "a prefill or a decode step found no room",
     "retried": "an aborted prompt arrived again",
     "flushed": "the tree was reset",

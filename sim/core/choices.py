@@ -43,7 +43,15 @@ class Choices:
 
     def __init__(self, source: Source) -> None:
         self.integer = source.integer
+        self._source = source
         self._simplifies = source.simplifies
+
+    def fork(self, name: str) -> Choices:
+        """Choices of their own, which take nothing from these: what is drawn with them changes no other draw.
+
+        A source that is searched, and not seeded, has one sequence of answers for all.
+        """
+        return Choices(self._source.forked(name)) if isinstance(self._source, _Seeded) else self
 
     def more(self) -> bool:
         """Whether to continue. Only a source that simplifies may end a tape early."""
@@ -71,7 +79,11 @@ class _Seeded:
     simplifies = False
 
     def __init__(self, seed: str) -> None:
+        self._seed = seed
         self._random = random.Random(seed).random
+
+    def forked(self, name: str) -> _Seeded:
+        return _Seeded(f"{self._seed}/{name}")
 
     def integer(self, low: int, high: int) -> int:
         return low + int(self._random() * (high - low + 1))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ...models.config import CHECKS, SPEC_VERSIONS, Config
+from ...models.config import CHECKS, EVICTION_POLICIES, SPEC_VERSIONS, Config
 from .event import Event
 
 __all__ = [
@@ -30,6 +30,7 @@ _CONFIG_WORDS: dict[str, tuple[str, ...]] = {
     "layers": ("full", "swa"),
     "spec_version": SPEC_VERSIONS,
     "checks": CHECKS,
+    "eviction_policy": EVICTION_POLICIES,
 }
 """The allowed values of a config's string fields; a field that is not listed holds any lower-case name."""
 

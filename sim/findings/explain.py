@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...models.config import SWA, Config
+from ...models.config import EVICTION_POLICIES, SWA, Config
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts.allocator import events as ev
@@ -176,6 +176,10 @@ def config_words(config: Config) -> str:
         parts.append(f"context length {config.context_len}")
     if config.host_full_size:
         parts.append(f"host {config.host_full_size} full and {config.host_swa_size} SWA slots, {config.write_policy}")
+    if config.eviction_policy != EVICTION_POLICIES[0]:
+        parts.append(" ".join((f"eviction {config.eviction_policy}", *map(str, config.priorities))))
+    if config.switches:
+        parts.append(f"switched: {' and '.join(config.switches)}")
     if config.need_sort:
         parts.append("sorted free lists")
     if "spec" in config.features:

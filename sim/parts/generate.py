@@ -19,6 +19,7 @@ from .engine.declared import with_declared
 from .part import Axis
 from .pins import draw_pinned
 from .registry import parts_of_profile
+from .server import with_settings
 
 __all__ = ["author_of", "generate_tape", "scopes_of", "undrawable"]
 
@@ -36,7 +37,9 @@ def _of_requests(choices: Choices, profiles: Sequence[Profile]) -> Tape:
     if any(author_of(profile).alone for profile in profiles):
         profiles = [choices.pick(profiles)]
     profile = author_of(profiles[0]).choose(choices, profiles)
-    return author_of(profile).tape(choices, profile, _possible(profile))
+    return with_settings(
+        choices.fork("settings"), author_of(profile).tape(choices, profile, _possible(profile)), profile
+    )
 
 
 def _possible(profile: Profile) -> Events:

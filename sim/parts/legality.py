@@ -36,6 +36,12 @@ def unfit(config: Config, profile: Profile) -> str | None:
     if config.decode_tree and not profile.decode_tree:
         why = f": {profile.missing['evict']}" if "evict" in profile.missing else ""
         return f"its decode node keeps a prefix tree, and this target's does not{why}"
+    if config.eviction_policy not in profile.eviction_policies:
+        known = ", ".join(profile.eviction_policies)
+        return f"its tree evicts by the policy {config.eviction_policy}, and this target's by {known}"
+    unknown = [name for name in config.switches if name not in profile.switches]
+    if unknown:
+        return f"it wants the switch {unknown[0]}, and this target has {', '.join(profile.switches) or 'none'}"
     return _unfit_host(config, profile)
 
 

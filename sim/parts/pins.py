@@ -21,7 +21,7 @@ _TRIES = 50
 
 _FREE = (
     *("layers", "window", "need_sort", "context_len", "host_full_size", "host_swa_size", "write_policy"),
-    *("reserved_decode", "chunk", "max_prefill", "new_token_ratio"),
+    *("eviction_policy", "reserved_decode", "chunk", "max_prefill", "new_token_ratio"),
 )
 """Fields that no other field of a config depends on, once the pools are there."""
 
@@ -51,8 +51,15 @@ def draw_pinned(profile: Profile, draw: Callable[[], Config]) -> Config:
     )
 
 
+_PRIORITIES = (0, 2, 1)
+"""Those of requests if the eviction policy is pinned to their order."""
+
+
 def _set_free(config: Config, profile: Profile) -> Config:
-    return replace(config, **{name: profile.pins[name] for name in _FREE if name in profile.pins})
+    pinned = {name: profile.pins[name] for name in _FREE if name in profile.pins}
+    if pinned.get("eviction_policy") == "priority":
+        pinned["priorities"] = _PRIORITIES
+    return replace(config, **pinned)
 
 
 def _why_not(config: Config, profile: Profile) -> str | None:

@@ -35,7 +35,7 @@ def profile_from_json(values: dict[str, Any]) -> Profile:
         name: tuple(values[name])
         for name in (
             *("policies", "page_sizes", "more_pages", "dtypes", "features"),
-            *("spec_versions", "spec_chains", "spec_treeless"),
+            *("spec_versions", "spec_chains", "spec_treeless", "eviction_policies"),
         )
     }
     excluded = {tuple(parts.split()): why for parts, why in values["excluded"].items()}

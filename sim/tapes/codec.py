@@ -53,18 +53,20 @@ def to_json(tape: Tape) -> dict[str, Any]:
 
 
 def _config(config: Config) -> dict[str, object]:
-    """The config's fields, without those of the engine level in a tape of the allocator level, without empty features
-    and checks, a context length of 0, and the fields of inactive features."""
+    """The config's fields, without those of the engine level in a tape of the allocator level, without the fields of
+    inactive features, and without those of `_LATER` that have their defaults."""
     values = asdict(config)
     left_out = set() if config.level == "engine" else _ENGINE_ONLY
-    left_out |= set() if config.features else {"features"}
-    left_out |= set() if config.context_len else {"context_len"}
-    left_out |= set() if config.checks else {"checks"}
+    left_out |= {name for name in _LATER if values[name] == getattr(_PLAIN, name)}
     left_out = left_out.union(*config.unused.values())
     return {name: values[name] for name in values if name not in left_out}
 
 
 _ENGINE_ONLY = {"level", "host_full_size", "host_swa_size", "write_policy"}
+
+_PLAIN = Config()
+_LATER = ("features", "context_len", "checks", "eviction_policy", "priorities", "switches")
+"""Fields that older tapes do not have."""
 
 
 def dumps(tape: Tape) -> str:

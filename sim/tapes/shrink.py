@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
-from ...models.config import FULL, LEVELS, SWA, Config
+from ...models.config import EVICTION_POLICIES, FULL, LEVELS, SWA, Config
 from ..core.divergence import Divergence
 from ..core.tape import Tape
 from ..parts import registry
@@ -267,6 +267,12 @@ def simpler_configs(config: Config) -> Iterator[Config]:
         for length in (32, 64, 128):
             if length < config.context_len:
                 yield replace(config, context_len=length)
+    for switch in config.switches:
+        yield replace(config, switches=tuple(it for it in config.switches if it != switch))
+    if config.eviction_policy != EVICTION_POLICIES[0]:
+        yield replace(config, eviction_policy=EVICTION_POLICIES[0], priorities=())
+    if len(config.priorities) > 1:
+        yield replace(config, priorities=config.priorities[:-1])
     yield from registry.simpler_configs(config)
     if config.host_full_size:
         yield replace(config, host_full_size=0, host_swa_size=0, write_policy="write_through")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
 
-from ...models.config import FEATURES, FULL, LEVELS, Config
+from ...models.config import EVICTION_POLICIES, FEATURES, FULL, LEVELS, Config
 
 __all__ = [
     "ASKED", "CALLS", "HOST", "MISFITS", "MORE_PAGES", "SIZES", "V_MARK",
@@ -32,7 +32,7 @@ _FEATURE_OF: dict[str, str | None] = {it.name: it.metadata.get("feature") for it
 SIZES = ("full_size", "swa_size", "host_full_size", "host_swa_size", "chunk")
 """Fields that are a multiple of `Config.page_size`."""
 
-_OF_REQUESTS = ("context_len", "host_full_size", "host_swa_size", "write_policy")
+_OF_REQUESTS = ("context_len", "host_full_size", "host_swa_size", "write_policy", "eviction_policy")
 """Fields that only tapes of the engine level have, besides those of features."""
 
 HOST = "host"
@@ -85,6 +85,8 @@ class Profile:
         spec_versions: with speculative decode, values of `Config.spec_version` it takes.
         spec_chains: those of them that take no trees if pages have more than one token.
         spec_treeless: those of them with which a decode node keeps no prefix tree.
+        eviction_policies: values of `Config.eviction_policy` its prefix tree takes.
+        switches: name -> one line that says what it does; see `Config.switches`.
         excluded: parts that do not combine here (names of features, ``"tree"``, ``"host"``, a spec version) -> one line
             that says what refuses them.
         pins: fields of a config that have one value in every tape; see `Pins`.
@@ -109,6 +111,8 @@ class Profile:
     spec_versions: tuple[str, ...] = ()
     spec_chains: tuple[str, ...] = ()
     spec_treeless: tuple[str, ...] = ()
+    eviction_policies: tuple[str, ...] = EVICTION_POLICIES[:1]
+    switches: Mapping[str, str] = field(default_factory=dict, hash=False)
     excluded: Mapping[tuple[str, ...], str] = field(default_factory=dict, hash=False)
     more_pages: tuple[int, ...] = ()
     pins: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -160,6 +164,7 @@ class Profile:
             "page_size": self.all_pages,
             "dtype": self.dtypes,
             "spec_version": self.spec_versions,
+            "eviction_policy": self.eviction_policies,
             "decode_tree": (True, *(() if HOST in self.asks else (False,))) if self.decode_tree else (False,),
         }
         if name == "layers":

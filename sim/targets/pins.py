@@ -11,7 +11,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
-from ...models.config import FULL, SPEC_VERSIONS, SWA, TITLES, WRITE_POLICIES, Config
+from ...models.config import EVICTION_POLICIES, FULL, SPEC_VERSIONS, SWA, TITLES, WRITE_POLICIES, Config
 from .base import HOST, SIZES, Pins, Profile, Scope, shown_pins
 
 __all__ = ["PinError", "PINNED", "no_scope", "ordered", "read_pins", "refusal"]
@@ -24,7 +24,10 @@ class PinError(ValueError):
 _OPTIONS = {"level": "--level", "features": "--features", "checks": "--checks"}
 """Fields of a config that have an option of their own."""
 
-PINNED: tuple[str, ...] = (*(it.name for it in fields(Config) if it.name not in _OPTIONS), HOST)
+_DRAWN = ("priorities", "switches")
+"""Fields that are always drawn."""
+
+PINNED: tuple[str, ...] = (*(it.name for it in fields(Config) if it.name not in (*_OPTIONS, *_DRAWN)), HOST)
 """What can be pinned, in the order in which pins are shown."""
 
 _ALIASES = {
@@ -33,7 +36,11 @@ _ALIASES = {
 }  # fmt: skip
 """Shorter names for some of them."""
 
-_WORDS: dict[str, tuple[str, ...]] = {"write_policy": WRITE_POLICIES, "spec_version": SPEC_VERSIONS}
+_WORDS: dict[str, tuple[str, ...]] = {
+    "write_policy": WRITE_POLICIES,
+    "spec_version": SPEC_VERSIONS,
+    "eviction_policy": EVICTION_POLICIES,
+}
 """Field -> the words that it takes on any target."""
 
 _SWITCH = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}

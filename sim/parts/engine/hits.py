@@ -176,6 +176,8 @@ class _Moment:
     def asked(self) -> _Asked | None:
         """What the event may have asked the tree to evict at most; None if that is not known."""
         step, event = self.step, self.step.event
+        if event.kind == ee.EvictWindow.kind and step.world.config.switches:
+            return None  # a switch may let the tree give up what lies before the window
         if event.kind in _EVICTS_NOTHING:
             return _NOTHING
         if isinstance(event, ee.Evict):
@@ -227,6 +229,11 @@ class _Moment:
             ended.append(self.prompt[: self.step.admission.cached // self.size])
         ends = [path[-1] for path in ended if path]
         self.memory.turn(self.step.index, self.after, self.known, self.users, ends, self.room)
+        config = self.step.world.config
+        for it in self.insertions:
+            # Under write-back, releases count no insertions; under write-through, one of each request at least.
+            counted = it.request not in self.step.world.requests and config.write_policy == "write_through"
+            self.memory.orders.insert(it.path, config.priority_of(it.request), counted)
 
 
 def _matched(moment: _Moment) -> Divergence | None:
@@ -348,20 +355,71 @@ def _within(moment: _Moment) -> Divergence | None:
 
 
 def _in_order(moment: _Moment) -> Divergence | None:
-    """What was used last leaves last: no node is evicted while another that was used less recently could have been."""
-    if not moment.quiet or moment.host_short:
+    """Nodes leave in the order of the policy: none is evicted while another that comes before it could have been."""
+    config = moment.step.world.config
+    # Under write-through an eviction copies nothing, and what a queued copy keeps is locked.
+    alone = isinstance(moment.step.event, ee.Evict) and config.write_policy == "write_through"
+    if not (alone and config.eviction_policy != "lru") and (not moment.quiet or moment.host_short):
         return None
     gone = _gone(moment)
     if not gone:
         return None
-    for name, other in ((left, stayed) for left in gone for stayed in _spared(moment, bool(gone[left].full))):
-        numbers, others = moment.before.nodes[name], moment.before.nodes[other]
-        sure = moment.memory.surely.get(numbers[-1], -1)
-        used = max(moment.memory.used.get(number, -1) for number in others)
-        if sure > used:
-            what = f"the tree evicted node {name}, used at event {{{sure}}}, and kept node {other}"
-            return moment.lost(f"{what}, last used at event {{{used}}}", "what was used least recently leaves first")
+    for name, tokens in gone.items():
+        spared = list(_spared(moment, bool(tokens.full)))
+        wrong = [_overtaken(moment, policy, name, spared) for policy in _policies(moment, tokens)]
+        if wrong and None not in wrong:
+            return wrong[0]
     return None
+
+
+def _policies(moment: _Moment, gone: _Gone) -> list[str]:
+    """The policies by which rows of a node may have been chosen; none if that cannot be told.
+
+    Only leaves that give up full slots follow the config's. SWA slots, with which a leaf goes too, follow the least
+    recent use.
+    """
+    policy, asked = moment.step.world.config.eviction_policy, moment.asked
+    if moment.step.event.kind == ee.EvictWindow.kind:
+        return []
+    if policy == "lru" or not gone.full:
+        return ["lru"]
+    if asked is None:
+        return [policy, "lru"] if isinstance(moment.step.event, ee.Admit) else []
+    total = sum(page.full and not _has_full(moment, number) for number, page in moment.before.pages.items())
+    if isinstance(moment.step.event, ee.Evict) and total * moment.size - gone.full < asked.full:
+        return [policy]  # full slots come first, and the others were too few
+    return [policy] * (asked.full > 0) + ["lru"] * (asked.swa > 0)
+
+
+def _has_full(moment: _Moment, number: int) -> bool:
+    """Whether full rows of a page are on the device after the event."""
+    page = moment.after.pages.get(number)
+    return page is not None and page.full
+
+
+def _overtaken(moment: _Moment, policy: str, name: int, spared: list[int]) -> Divergence | None:
+    """The divergence if a node that was spared comes before one that was evicted."""
+    orders, nodes = moment.memory.orders, moment.before.nodes
+    for other in spared:
+        (first, _), (_, last) = orders.place(policy, nodes[name]), orders.place(policy, nodes[other])
+        if first <= last:
+            continue
+        if policy == "lru":
+            what = f"the tree evicted node {name}, used at event {{{first}}}, and kept node {other}"
+            return moment.lost(f"{what}, last used at event {{{last}}}", "what was used least recently leaves first")
+        what = f"the tree evicted node {name} and kept node {other}, which comes before it by the policy {policy}"
+        return moment.lost(what, _FIRST[policy])
+    return None
+
+
+_FIRST = {
+    "lfu": "what was inserted least often leaves first",
+    "fifo": "what came first leaves first",
+    "mru": "what was used most recently leaves first",
+    "filo": "what came last leaves first",
+    "priority": "what has the lowest priority leaves first",
+}
+"""Policy -> what must leave first."""
 
 
 def _spared(moment: _Moment, leaf: bool) -> Iterator[int]:

@@ -36,6 +36,8 @@ _HOSTED = frozenset(
 def _reachable(situation: str, profile: Profile) -> bool:
     if situation == "recovered_in_part" and "evict_window" not in profile.events:
         return False
+    if situation == "policy_chose" and len(profile.eviction_policies) == 1:
+        return False
     return profile.host or situation not in _HOSTED
 
 

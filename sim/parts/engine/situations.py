@@ -41,10 +41,19 @@ class Noticer(Observer):
             self._loaded(now)
         if not isinstance(step.event, ee.Flush):
             self._off_host(now)
+        if isinstance(step.event, ee.Evict) and self._world.config.eviction_policy != "lru":
+            self._chosen(now)
         self._masks(now)
         self._transfers(step)
         self._rows(step)
         self._nodes, self._requests, self._mapping = now, step.requests, step.mapping
+
+    def _chosen(self, now: dict[int, NodeView]) -> None:
+        inner = {node.parent for node in self._nodes.values() if node.full}
+        free = [it for number, it in self._nodes.items() if it.full and not it.full_locks and number not in inner]
+        gone = [it for it in free if it.node not in now or not now[it.node].full]
+        if 0 < len(gone) < len(free):
+            self._world.saw("policy_chose")
 
     def _changed(self, step: EngineStep, before: NodeView, node: NodeView, now: dict[int, NodeView]) -> None:
         saw = self._world.saw

@@ -86,6 +86,7 @@ class BuiltinEngine(EngineState):
         keys = self._keys(running.tokens[: running.length])
         aligned = self._aligned(len(keys))
         node = self._insertion.insert(keys[:aligned], running.row[:aligned], running.shared, running.evicted)
+        self._tree.count_insertion(node, self._config.priority_of(request))
         lock = self._tree.lock(node, self._tree.window_start(node, running.evicted))
         self._slots.unlock(running.lock)
         running.lock = lock

@@ -37,6 +37,7 @@ ENGINE = Profile(
     events=frozenset(ENGINE_CALLS),
     host=True,
     small_host=True,
+    eviction_policies=("lru", "lfu", "fifo", "priority"),
 )
 
 
@@ -73,7 +74,7 @@ class EngineState(BuiltinTarget):
         self._arena = self._device.arena()
         self._host = HostPool(config, self._pool.parts, self._device)
         self._transfers = TransferQueue(self._pool, self._host, self._device)
-        self._tree = PrefixTree(config.page_size, config.window)
+        self._tree = PrefixTree(config.page_size, config.window, config.eviction_policy)
         self._slots = TreeSlots(self._tree, self._allocator, self._host)
         self._tier = HostTier(self._slots, self._host, self._transfers, config.write_policy == "write_back")
         self._evictor = Evictor(self._slots, self._allocator, self._tier, self._transfers)

@@ -1,4 +1,4 @@
-"""Eviction: the tree gives up device slots, least recently used first, so that requests get them."""
+"""Eviction: the tree gives up device slots, by its policy, so that requests get them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Evictor:
         """
         full_gone = swa_gone = 0
         while full_gone < full:
-            node = self.tree.oldest(self._is_evictable)
+            node = self.tree.first_to_leave(self._is_evictable)
             if node is None:
                 break
             full_gone += len(node.tokens)
@@ -62,6 +62,9 @@ class Evictor:
             if transfer.source is not None:
                 self.tree.unlock_host(transfer.source)
             self.slots.unlock(transfer.lock)
+            # A tombstone may have got SWA rows since, which the host lacks: it is evicted anew when its turn comes.
+            if self.tier.lacks_backup(transfer.lock.node):
+                continue
             if transfer.demote and self._is_evictable(transfer.lock.node):
                 self._demote(transfer.lock.node)
 

@@ -70,7 +70,7 @@ class HostTier:
     def _take(self, full: int, swa: int) -> tuple[list[int], list[int]] | None:
         """Host slots, from older nodes if need be."""
         while full > len(self.host.free[FULL]):
-            node = self.tree.oldest(self._is_host_leaf)
+            node = self.tree.first_to_leave(self._is_host_leaf)
             if node is None:
                 return None
             self._evict(node)

@@ -29,14 +29,16 @@ class PrefixTree:
     Args:
         page_size: tokens a page. Every token sequence that comes in is a multiple of it.
         window: sliding window in tokens: so many tokens at a match's end need SWA rows.
+        policy: which leaf gives up its full slots first; see `Config.eviction_policy`.
 
     Attributes:
         ledger: the tokens that it could give up, and those that it could not.
     """
 
-    def __init__(self, page_size: int, window: int) -> None:
+    def __init__(self, page_size: int, window: int, policy: str = "lru") -> None:
         self.page_size = page_size
         self.window = window
+        self.policy = policy
         self._names = itertools.count(1)
         self._clock = itertools.count(1)
         self.root = Node(0, None, 0, ())
@@ -58,6 +60,12 @@ class PrefixTree:
     def oldest(self, wanted: Callable[[Node], bool]) -> Node | None:
         """The least recently used of the nodes that are wanted; of several used at once the one nearest the root."""
         return min(filter(wanted, self.nodes()), key=lambda node: (node.used, node.start), default=None)
+
+    def first_to_leave(self, wanted: Callable[[Node], bool]) -> Node | None:
+        """The node that the policy gives up first of those that are wanted."""
+        if self.policy == "lru":
+            return self.oldest(wanted)
+        return min(filter(wanted, self.nodes()), key=_ORDERS[self.policy], default=None)
 
     # Walking down
 
@@ -112,6 +120,7 @@ class PrefixTree:
     def add(self, parent: Node, tokens: Sequence[int]) -> Node:
         """A new child for these tokens, with no slots yet."""
         child = Node(next(self._names), parent, parent.end, tuple(tokens))
+        child.made = next(self._clock)
         parent.children[self._page(tokens, 0)] = child
         return child
 
@@ -133,7 +142,8 @@ class PrefixTree:
         front.full_locks = node.full_locks
         front.swa_locks = node.swa_locks
         front.host_locks = node.host_locks
-        front.used = node.used
+        front.used, front.made = node.used, node.made
+        front.insertions, front.priority = node.insertions, node.priority
         return front
 
     def detach(self, node: Node) -> None:
@@ -146,6 +156,12 @@ class PrefixTree:
         now = next(self._clock)
         for ancestor in node.path():
             ancestor.used = now
+
+    def count_insertion(self, node: Node, priority: int) -> None:
+        """Tokens up to the end of `node` were inserted for a request of this priority."""
+        for ancestor in node.path():
+            ancestor.insertions += 1
+            ancestor.priority = max(ancestor.priority, priority)
 
     # Locks
 
@@ -196,6 +212,14 @@ class PrefixTree:
         while shared < len(key) and self._page(key, shared) == self._page(tokens, at + shared):
             shared += self.page_size
         return shared
+
+
+_ORDERS: dict[str, Callable[[Node], tuple[int, int]]] = {
+    "lfu": lambda node: (node.insertions, node.used),
+    "fifo": lambda node: (node.made, node.start),
+    "priority": lambda node: (node.priority, node.used),
+}
+"""Policy -> in which order nodes leave."""
 
 
 def _cut(slots: list[int] | None, at: int) -> tuple[list[int] | None, list[int] | None]:

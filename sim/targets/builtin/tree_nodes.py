@@ -26,6 +26,9 @@ class Node:
         swa_locks: references that keep its SWA slots too.
         host_locks: references that keep its host slots, whatever becomes of those on the device.
         used: when it was last used, by the tree's clock.
+        made: when its last token was first inserted, by the same clock.
+        insertions: how many insertions went through it.
+        priority: the highest priority of those.
     """
 
     def __init__(self, name: int, parent: Node | None, start: int, tokens: tuple[int, ...]) -> None:
@@ -41,7 +44,8 @@ class Node:
         self.full_locks = 0
         self.swa_locks = 0
         self.host_locks = 0
-        self.used = 0
+        self.used = self.made = 0
+        self.insertions = self.priority = 0
 
     @property
     def end(self) -> int:

@@ -9,6 +9,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
+from ....models.config import EVICTION_POLICIES
 from ..base import CALLS, MORE_PAGES, Profile
 from ..disagg import NODE_CALLS
 from ..engine import ENGINE_CALLS
@@ -19,6 +20,7 @@ from ..tags import DTYPES
 from .engine_release import PYTHON_CORE, RUST_CORE, SWA_RADIX
 from .pools import DSV4_DTYPE
 from .sources import CORE_FOLDER
+from .switches import offered
 
 __all__ = [
     "decode_profile",
@@ -134,7 +136,16 @@ def engine_profile(root: Path) -> Profile | None:
         restores_mapping=False,
         host=host,
         small_host=host and _takes_small_hosts(root),
+        eviction_policies=EVICTION_POLICIES if _has_policies(root) else EVICTION_POLICIES[:1],
+        switches=offered(root),
     )
+
+
+def _has_policies(root: Path) -> bool:
+    """Whether the unified tree asks a strategy which leaf to evict (from 0.5.13)."""
+    folder = root / "sglang" / "srt" / "mem_cache"
+    trees = (folder / "unified_radix_cache.py", folder / "unified_cache" / "unified_tree_core.py")
+    return any("get_eviction_strategy(" in tree.read_text(encoding="utf-8") for tree in trees if tree.is_file())
 
 
 def _takes_small_hosts(root: Path) -> bool:
@@ -160,6 +171,7 @@ def legacy_profile(engine: Profile, root: Path) -> Profile | None:
         missing=missing,
         host=False,
         small_host=False,
+        eviction_policies=EVICTION_POLICIES[:1],
     )
 
 

@@ -176,6 +176,7 @@ class EngineRelease:
         self.results = BatchResults.of(Path(*importlib.import_module("sglang.srt.managers").__path__))
         self.batch_class = batch_class(schedule.ScheduleBatch)
         self._every_nth = not hasattr(schedule.envs, "SGLANG_SWA_EVICTION_INTERVAL")
+        self._priority_of = Config().priority_of
         self._token_ids: Any = list
         self._token_ids = type(self.request(0, [0]).output_ids)
 
@@ -203,6 +204,7 @@ class EngineRelease:
     def tree_params(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool) -> Any:
         """The parameters of a tree for both pools; with `disable`, of one that keeps nothing."""
         kinds = self.unified.ComponentType
+        self._priority_of = config.priority_of
         return self._params.CacheInitParams(
             disable=disable,
             req_to_token_pool=rows,
@@ -211,6 +213,7 @@ class EngineRelease:
             sliding_window_size=window,
             tree_components=(kinds.FULL, kinds.SWA),
             is_eagle=config.bigram,
+            eviction_policy=config.eviction_policy,
         )
 
     def tree(self, config: Config, rows: Any, allocator: Any, window: int, *, disable: bool = False) -> tuple[Any, Any]:
@@ -237,9 +240,11 @@ class EngineRelease:
         return str(reason(params)) if reason else "it does not say why"
 
     def request(self, request: int, tokens: list[int]) -> Any:
-        """A new request of the release's own class."""
+        """A new request of the release's own class, with the priority that the config of the last tree gives it."""
         ids = array("q", tokens) if self._token_ids is array else list(tokens)
-        return self._request_class(str(request), "", ids, _sampling())
+        entry = self._request_class(str(request), "", ids, _sampling())
+        entry.priority = self._priority_of(request) or None
+        return entry
 
     def window_step(self, steps: int) -> int:
         """The number of decode steps at which the release evicts a window, for a request after this many.

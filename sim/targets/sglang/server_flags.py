@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from ....models.config import MAX_CONTEXT
+from ....models.config import EVICTION_POLICIES, MAX_CONTEXT
 from ..base import HOST, TargetError
 from ..family import ServerShape
 
@@ -36,7 +36,6 @@ _OTHERS = {
     "disable-cuda-graph": "no graphs are captured here",
     "cuda-graph-max-bs": "no graphs are captured here",
     "disable-hybrid-swa-memory": "a cache without a pool of its own for windows is not driven; the tapes have one",
-    "radix-eviction-policy": "the tree evicts in its default order",
     "enable-mixed-chunk": "batches that mix prefill and decode are not driven",
     "speculative-draft-model-path": "drafts are drawn",
     "speculative-attention-mode": "attention is not computed",
@@ -175,6 +174,15 @@ class _Reader:
             value -= value % self.page if name == "chunk" else 0
             self.scale(flag, name, value, self.page if value else 0, 2 * _MOST_PAGES * self.page)
 
+    def eviction(self, flag: str) -> None:
+        policy = self.flags[flag].strip().lower()
+        if policy not in EVICTION_POLICIES:
+            self.ignore(flag, f"{policy} is not driven; those that are: {', '.join(EVICTION_POLICIES)}")
+        elif self.pins.get("decode_tree", True) and self.pins.get("prefix_cache", True):
+            self.pins["eviction_policy"] = policy
+        else:
+            self.ignore(flag, "the server keeps no prefix tree")
+
     def context(self, flag: str) -> None:
         window: int = self.pins.get("window", 2 * self.page)
         least = min(MAX_CONTEXT, max(16, window + 2 * self.page))
@@ -221,6 +229,7 @@ _READ: dict[str, Callable[[_Reader, str], None]] = {
     "disable-radix-cache": _Reader.of_scheduler,
     "chunked-prefill-size": _Reader.of_scheduler,
     "max-prefill-tokens": _Reader.of_scheduler,
+    "radix-eviction-policy": _Reader.eviction,
     "context-length": _Reader.context,
     "speculative-algorithm": _Reader.algorithm,
     "speculative-num-steps": _Reader.of_draft,

@@ -22,6 +22,7 @@ from .pools import Dsv4Pool, HybridPool
 from .seal import Transform, seal
 from .settings import ENVIRONMENT
 from .sources import Release, find_release
+from .switches import throw
 
 __all__ = ["SglangTarget", "load", "load_release"]
 
@@ -80,6 +81,7 @@ class SglangTarget(AllocatorDriver, OverlapDriver):
     def build(self, config: Config) -> None:
         if config.pool not in self._pools:
             raise TargetError(f"{self.name} has no {config.pool} pool with a cached translation to test")
+        throw(config.switches)
         self._pool = self._pools[config.pool]
         kv = self._pool.build(config)
         allocator = self._allocator_class(

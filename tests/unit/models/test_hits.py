@@ -41,11 +41,11 @@ def test_use_is_remembered_by_event_and_a_split_may_count_as_one() -> None:
     path = memory.path([1, 1, 2, 2], 2)
     known = {7: Known(path, 0, 0, 4, False, True)}
     memory.turn(3, memory.shelve(place([PLAIN]), 2), known, [7], [path[-1]], Room(full=2))
-    assert (memory.used, memory.surely) == ({path[0]: 3, path[1]: 3}, {path[1]: 3})
+    assert (memory.orders.used, memory.orders.surely) == ({path[0]: 3, path[1]: 3}, {path[1]: 3})
     halves = [
         NodeView(4, None, (1, 1), (2, 3), (2, 3), None, None, 0, 0),
         NodeView(1, 4, (2, 2), (4, 5), (4, 5), None, None, 0, 0),
     ]
     memory.turn(5, memory.shelve(place(halves), 2), {}, [], [], Room())
-    assert (memory.used, memory.surely) == ({path[0]: 5, path[1]: 5}, {path[1]: 3})
+    assert (memory.orders.used, memory.orders.surely) == ({path[0]: 5, path[1]: 5}, {path[1]: 3})
     assert memory.known == {}
