@@ -36,7 +36,7 @@ from ..tapes.shrink import MAX_CANDIDATES, shrink
 from ..targets.base import Profile, Scope, TargetError
 from ..targets.registry import release_of
 from .measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from .record import counterpart_of, diverging, is_known, of_scope, order, scopes, seeds_of
+from .record import counterpart_of, diverging, is_known, is_quiet, of_scope, order, scopes, seeds_of
 
 __all__ = ["Session", "drawn", "hunt", "looks_like", "replay", "replay_all"]
 
@@ -273,6 +273,8 @@ class Session:
         for target, scope, wanted in sorted(jobs, key=lambda job: bool(job[2])):
             if quiet_only and wanted:
                 return
+            if not wanted and not is_quiet(self.matrix, self.known, target, scope):
+                continue
             for seed in seeds_of(self.matrix, wanted):
                 key = HuntKey(target, scope, seed)
                 if not self._is_done(key, wanted):

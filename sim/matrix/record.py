@@ -1,8 +1,8 @@
 """Comparison of the measurements with the public record, and finds that no scenario explains.
 
-A *quiet* place is a release and scope where no tape diverges. It has one hunt, with the first seed. A find of that hunt
-is new unless it looks like a bug whose tape diverges on the same release in another scope: all scopes of the engine
-level share the tree.
+A *quiet* place is a release and scope where no tape diverges that a campaign of this scope can draw. It has one hunt,
+with the first seed. A find of that hunt is new unless it looks like a bug whose tape diverges on the same release in
+another scope: all scopes of the engine level share the tree.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..targets.registry import counterpart, family_of, short_name
 from .measurements import Hunt, HuntKey, Matrix, Replayed
 
 __all__ = [
-    "Disagreement", "alarms", "claim", "counterpart_of", "disagreement", "diverging", "hunted", "is_known", "is_shown",
-    "news", "of_scope", "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
+    "Disagreement", "alarms", "claim", "counterpart_of", "disagreement", "diverging", "hunted", "is_known", "is_quiet",
+    "is_shown", "news", "of_scope", "order", "places", "release_number", "scope_of", "scopes", "seeds_of", "seen_there",
 ]  # fmt: skip
 
 
@@ -55,8 +55,14 @@ def places(matrix: Matrix, known: Sequence[Scenario]) -> list[tuple[str, Scope]]
         (target, scope)
         for target in matrix.releases
         for scope in scopes(known)
-        if not diverging(matrix, known, target, scope) and _is_played(matrix, of_scope(known, scope), target)
+        if is_quiet(matrix, known, target, scope) and _is_played(matrix, of_scope(known, scope), target)
     ]
+
+
+def is_quiet(matrix: Matrix, known: Sequence[Scenario], target: str, scope: Scope) -> bool:
+    """Return whether no tape diverges on a target that a campaign of a scope can draw: with some of its features."""
+    drawn = (it for it in scopes(known) if it == scope or (it.features and set(it.features) < set(scope.features)))
+    return not any(diverging(matrix, known, target, it) for it in drawn)
 
 
 def _is_played(matrix: Matrix, known: Sequence[Scenario], target: str) -> bool:

@@ -12,7 +12,7 @@ from staleloc.sim.core.divergence import Divergence
 from staleloc.sim.matrix import file, pages
 from staleloc.sim.matrix.measure import looks_like
 from staleloc.sim.matrix.measurements import Hunt, HuntBudget, HuntKey, Matrix, Other, Replayed, Sighting
-from staleloc.sim.matrix.record import alarms, claim, counterpart_of, disagreement, order, scope_of, seen_there
+from staleloc.sim.matrix.record import alarms, claim, counterpart_of, disagreement, order, places, scope_of, seen_there
 from staleloc.sim.matrix.tables import Cell, cell_of, quiet_rows, quiet_total, short
 from staleloc.sim.tapes.scenarios import Said, Scenario, scenarios
 from staleloc.sim.targets.base import Scope
@@ -183,6 +183,16 @@ def test_where_no_tape_diverges_there_is_a_table(small: Matrix) -> None:
     del small.replays[NEW]
     assert quiet_rows(small, both) == []
     assert "\nNothing.\n" in pages.to_markdown(small, both)
+
+
+def test_a_scope_is_quiet_only_if_none_of_its_features_shows_a_bug(small: Matrix) -> None:
+    """A campaign of two features draws tapes with one of them as well, and would find what these show."""
+    alone, both = ALL["pr36458-chunk-waits-for-its-window"], ALL["unsent-last-token-in-flight"]
+    assert set(alone.tape.config.features) < set(both.tape.config.features)
+    small.replays[NEW] |= {alone.name: Replayed("silent"), both.name: Replayed("silent")}
+    assert (NEW, scope_of(both.tape)) in places(small, [alone, both])
+    small.replays[NEW][alone.name] = Replayed("diverges")
+    assert (NEW, scope_of(both.tape)) not in places(small, [alone, both])
 
 
 @pytest.mark.parametrize(
