@@ -434,16 +434,20 @@ def _spared(moment: _Moment, leaf: bool) -> Iterator[int]:
 
 
 def _written_back(moment: _Moment) -> Divergence | None:
-    """Under write-back, a node that leaves the device lives on on the host if it has room."""
+    """Under write-back, a node that leaves the device lives on on the host if it has room.
+
+    The window of an inner node may go without a copy, also when the node itself follows in the same event.
+    """
     config = moment.step.world.config
     if not config.host_full_size or config.write_policy != "write_back" or moment.host_short:
         return None
     if not moment.memory.room.quiet:
         return None
+    leaves = set(moment.before.leaves())
     for name, tokens in _gone(moment).items():
         for number in moment.before.nodes[name] if tokens.full else ():
             old, new = moment.before.pages[number], moment.after.pages.get(number)
-            if new is None or not new.host_full or (old.swa and not new.host_swa):
+            if new is None or not new.host_full or (name in leaves and old.swa and not new.host_swa):
                 what = f"the {old.stop} tokens up to a page of node {name} left the device without a copy on the host"
                 return moment.lost(what, "the host had room for all that had none")
     return None
