@@ -447,6 +447,8 @@ def _written_back(moment: _Moment) -> Divergence | None:
     for name, tokens in _gone(moment).items():
         for number in moment.before.nodes[name] if tokens.full else ():
             old, new = moment.before.pages[number], moment.after.pages.get(number)
+            if new is not None and new.full:  # the front of a node that was split
+                continue
             if new is None or not new.host_full or (name in leaves and old.swa and not new.host_swa):
                 what = f"the {old.stop} tokens up to a page of node {name} left the device without a copy on the host"
                 return moment.lost(what, "the host had room for all that had none")
