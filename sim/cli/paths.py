@@ -28,11 +28,13 @@ class Use:
         reads: files that are read, and folders whose sources are.
         writes: files that are written.
         fills: folders into which findings are saved.
+        holds: folders whose tapes are read.
     """
 
     reads: Sequence[Path] = ()
     writes: Sequence[Path] = ()
     fills: Sequence[Path] = ()
+    holds: Sequence[Path] = ()
 
 
 class _Kind(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on only
@@ -69,7 +71,7 @@ class _Folder(_Output):
 
 class _Tapes(_Folder):
     def use(self, value: Any) -> Use:
-        return Use(reads=[value])
+        return Use(reads=[value], holds=[value])
 
 
 class _Target(_Kind):
@@ -150,12 +152,14 @@ class _Files:
     reads: list[tuple[str, Path]] = field(default_factory=list)
     writes: list[tuple[str, Path]] = field(default_factory=list)
     fills: list[tuple[str, Path]] = field(default_factory=list)
+    holds: list[tuple[str, Path]] = field(default_factory=list)
 
     def add(self, option: str, kind: _Kind, value: Any) -> None:
         use = kind.use(value)
         self.reads += [(option, path) for path in use.reads]
         self.writes += [(option, path) for path in use.writes]
         self.fills += [(option, path) for path in use.fills]
+        self.holds += [(option, path) for path in use.holds]
 
     def check(self) -> None:
         """Raise KeepError for an output that cannot be written, and UsageError for the first conflict."""
@@ -187,6 +191,9 @@ class _Files:
             for other, folder in self.fills:
                 if _is_same(path, folder) or _real(path) in _real(folder).parents:
                     yield f"{option} {path} is where {other} needs a folder"
+            for other, folder in self.holds:
+                if _real(path).suffix == ".json" and _real(path).parent == _real(folder):
+                    yield f"{option} {path} is or would be one of the tapes that {other} reads"
         for option, folder in self.fills:
             for other, path in (*self.reads, *self.writes):
                 if _real(path).parent == _real(folder) and is_saved_name(path.name):

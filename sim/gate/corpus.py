@@ -184,4 +184,9 @@ def minimized(tape: Tape, wanted: Collection[str], player: Player, is_over: Call
             return None
         return still if diverged is None and set(wanted) <= player.seen.keys() else None
 
-    return shrink(tape, still, profile, judge, CANDIDATES, player.effect).tape
+    shrunk = shrink(tape, still, profile, judge, CANDIDATES, player.effect)
+    if isinstance(
+        shrunk.ended, KeyboardInterrupt
+    ):  # the answer is not read to its end
+        raise shrunk.ended
+    return shrunk.tape

@@ -117,6 +117,21 @@ def test_no_output_is_named_like_a_finding_in_their_folder(kind: str, suffix: st
     assert refused(call("fuzz", "--save", str(tmp_path), "--json", str(tmp_path / name)), "named like a finding")
 
 
+@pytest.mark.parametrize("option", ["--junit", "--sarif", "--json", "--summary", "--accept"])
+def test_no_output_is_a_kept_tape(option: str, tmp_path: Path) -> None:
+    """Nor one that would be read as such at the next run; also through a link."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    tape = kept / "tape.json"
+    tape.write_text("{}", encoding="utf-8")
+    (tmp_path / "link.xml").symlink_to(tape)
+    before = tree(tmp_path)
+    for path in (tape, kept / "other.json", tmp_path / "link.xml"):
+        given = ["ci", "--target", "builtin", "--kept", str(kept), option, str(path)]
+        assert refused(call(*given), "one of the tapes that --kept reads")
+    assert tree(tmp_path) == before
+
+
 def test_every_option_that_names_a_file_is_of_a_kind_that_is_compared() -> None:
     """An option with `click.Path`, or a command of another class, would go unnoticed."""
     commands = [*cli.commands.values(), *(it for group in cli.commands.values() if isinstance(group, click.Group)
