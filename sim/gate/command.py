@@ -87,6 +87,7 @@ def run(request: GateRequest, folder: Path, saves: Saves) -> GateResult:
         gate = Gate(plan, clock, pool, show, result, saves, corpus=corpus)
         known = stack.enter_context(Bases(subject, commits, gate.player))
         gate.known = [known.of(text) for text in request.bases]
+        late = False
         try:
             with clock.enforced(kill_workers):
                 _play(gate, known, corpus)
@@ -99,13 +100,14 @@ def run(request: GateRequest, folder: Path, saves: Saves) -> GateResult:
         except TargetError as error:
             if not clock.is_late:
                 raise
-            result.interrupted = True
+            late = result.interrupted = True
             result.warnings.append(f"the time was spent while the target did not answer: {error}")
         result.warnings += [f"the base cannot play a tape: {why}" for it in known.targets for why in it.unplayable]
     result.seconds = clock.spent
-    if result.tapes == 0 and not result.interrupted and not result.failures:
+    if result.tapes == 0 and not result.failures and (late or not result.interrupted):
+        why = "; the target had not answered when the time was over" if late else ""
         raise TargetError(
-            f"no random tape was played on {subject.target} in {request.seconds:g} s; give more --minutes"
+            f"no random tape was played on {subject.target} in {request.seconds:g} s{why}; give more --minutes"
         )
     return result
 

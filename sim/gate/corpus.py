@@ -185,8 +185,6 @@ def minimized(tape: Tape, wanted: Collection[str], player: Player, is_over: Call
         return still if diverged is None and set(wanted) <= player.seen.keys() else None
 
     shrunk = shrink(tape, still, profile, judge, CANDIDATES, player.effect)
-    if isinstance(
-        shrunk.ended, KeyboardInterrupt
-    ):  # the answer is not read to its end
+    if isinstance(shrunk.ended, KeyboardInterrupt):  # the answer is not read to its end
         raise shrunk.ended
     return shrunk.tape

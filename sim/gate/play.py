@@ -163,7 +163,8 @@ class Gate:
                 continue
             why = self._why_known(Candidate(tape, divergence, scenario))
             finding = self._finding(tape, divergence=divergence, tape_name=scenario.name)
-            verdict = "back" if why is None else "known"
+            # A tape that diverges in another class shows another bug than that of its incident.
+            verdict = "known" if why is not None else "back" if replayed.verdict == "diverges" else "new"
             self._enter(Case(SCENARIOS, scenario.name, verdict, why or "", finding, scenario.name))
         if len(self._replayed) < len(scenarios()):
             self._warn(f"{len(scenarios()) - len(self._replayed)} scenarios were not played: the time was spent")
@@ -450,7 +451,7 @@ class Gate:
         return Finding(Origin(self.plan.target, self.plan.release, tape=tape_name), tape, divergence)
 
     def _enter(self, case: Case) -> None:
-        if case.verdict == "new" and case.group != KEPT and case.finding is not None:
+        if case.verdict == "new" and case.group not in (SCENARIOS, KEPT) and case.finding is not None:
             path = self.saves.keep(case.finding)
             case = replace(case, saved=None if path is None else str(path))
         self.result.cases.append(case)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import jsonschema
@@ -45,21 +47,42 @@ def test_a_planted_change_fails_and_every_output_names_its_line(
     outputs = ("--junit", "j.xml", "--sarif", "s.json", "--json", "r.json", "--save", "new")
     code, said = ci("--base", "HEAD", "--tapes", "2", *outputs)
     assert code == 1
-    assert "builtin@python/cache: 1 new finding, 1 incident back" in said
+    assert "builtin@python/cache: 2 new findings" in said
     place = f"python/cache/swa.py:{line}"
     assert said.count(f"look at {place} (changed, and run by the diverging tape)") == 2
     assert said.count(f"::error file=python/cache/swa.py,line={line},title=staleloc: wrong-mapping::") == 2
     (saved,) = (repository.root / "new").glob("*.json")
-    assert [verdict for verdict, _ in cases(Path("r.json"))] == ["back", "new"]
+    assert [verdict for verdict, _ in cases(Path("r.json"))] == ["new", "new"]
     results = json.loads(Path("s.json").read_text(encoding="utf-8"))["runs"][0]["results"]
     uris = [it["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for it in results]
     assert uris == ["python/cache/swa.py"] * 2
     suites = {it.name: it for it in JUnitXml.fromfile("j.xml")}
     assert (suites["scenarios"].failures, suites["the allocator level"].failures) == (1, 1)
-    assert step.read_text(encoding="utf-8").startswith("of another step\n### staleloc: builtin@python/cache: 1 new")
+    assert step.read_text(encoding="utf-8").startswith("of another step\n### staleloc: builtin@python/cache: 2 new")
     for name in ("summary.md", "j.xml", "s.json", "r.json", str(saved.relative_to(repository.root))):
         (repository.root / name).unlink()
     assert repository.git("status", "--porcelain") == before
+
+
+def test_an_incident_is_back_if_its_tape_diverges_in_its_class(
+    repository: Repository, ci: Ci, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another class it shows another bug, which is new."""
+    repository.spoil()
+    assert ("new", BACK) in _judged(ci)
+    real = play.replay
+
+    def replay(*given: Any) -> Any:
+        replayed, *found = real(*given)
+        return (replace(replayed, verdict="diverges") if replayed.verdict == "other" else replayed, *found)
+
+    monkeypatch.setattr(play, "replay", replay)
+    assert ("back", BACK) in _judged(ci)
+
+
+def _judged(ci: Ci) -> list[tuple[str, str]]:
+    assert ci("--base", "HEAD", "--tapes", "1", "--json", "r.json")[0] == 1
+    return cases(Path("r.json"))
 
 
 def test_what_the_base_shows_is_known(repository: Repository, ci: Ci) -> None:
@@ -70,7 +93,7 @@ def test_what_the_base_shows_is_known(repository: Repository, ci: Ci) -> None:
     code, said = ci("--base", "HEAD", "--tapes", "2")
     assert (code, "0 new findings, 2 known" in said) == (0, True)
     code, said = ci("--base", "HEAD~1", "--tapes", "2")
-    assert (code, "1 new finding, 1 incident back" in said) == (1, True)
+    assert (code, "2 new findings" in said) == (1, True)
     assert ci("--base", "builtin", "--tapes", "1")[0] == 1
 
 
@@ -112,7 +135,7 @@ def test_kept_tapes_come_first_and_what_is_no_tape_is_told(repository: Repositor
     (kept / "other.json").write_text("{}", encoding="utf-8")
     assert ci("--tapes", "1", "--kept", "kept", "--json", "r.json")[0] == 1
     (tape,) = kept.glob("builtin*.json")
-    assert cases(Path("r.json"))[:2] == [("back", BACK), ("new", str(tape.relative_to(repository.root)))]
+    assert cases(Path("r.json"))[:2] == [("new", BACK), ("new", str(tape.relative_to(repository.root)))]
     assert "not played: kept/other.json: not a tape" in json.loads(Path("r.json").read_text())["warnings"][0]
     repository.git("checkout", "--quiet", "python")
     assert ci("--tapes", "1", "--kept", "kept")[0] == 0
@@ -195,8 +218,8 @@ def test_no_output_is_a_base_and_one_that_fails_takes_no_other_with_it(
 def test_a_target_that_does_not_answer_is_ended_with_the_time(
     repository: Repository, ci: Ci, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is interrupted, not passed; the answer would have been waited for much longer."""
+    """It is an error, not a pass; the answer would have been waited for much longer."""
     monkeypatch.setattr(play.Gate, "_answer_seconds", 600.0)
     repository.change("        self._arena = Arena()\n", "        __import__('time').sleep(600)\n", "target.py")
-    code, said = ci("--base", "HEAD", "--minutes", "0.05")
-    assert (code, "interrupted" in said) == (2, True)
+    with pytest.raises(TargetError, match="the target had not answered when the time was over"):
+        ci("--base", "HEAD", "--minutes", "0.05")
