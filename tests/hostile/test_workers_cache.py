@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 from staleloc.sim.core.workspace import Workspace
 from staleloc.sim.targets.base import TargetError
@@ -104,18 +105,6 @@ fetch.resolve("sglang==0.5.99")
 """
 
 
-def gone(pid: int) -> bool:
-    """Whether a process ends within some seconds."""
-    for _ in range(400):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_fetch_ends_pip_and_leaves_nothing(cache: Path, tmp_path: Path, how: signal.Signals) -> None:
     """No process, no file; after SIGKILL the next fetch removes what is left, and does not wait a day."""
@@ -129,7 +118,7 @@ def test_an_interrupted_fetch_ends_pip_and_leaves_nothing(cache: Path, tmp_path:
         time.sleep(0.02)
     os.kill(run.pid, how)
     assert run.wait() != 0
-    assert gone(int(note.read_text(encoding="utf-8")))
+    assert ended(int(note.read_text(encoding="utf-8")))
     left = list(cache.iterdir())
     assert len(left) == (how == signal.SIGKILL)
     for folder in left:

@@ -13,11 +13,11 @@ import signal
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 from staleloc.sim.run import process
 from staleloc.sim.run.process import ChildProcess, WorkerDied, WorkerHung, WorkerSilent
@@ -181,18 +181,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     for worker in running:
         if not worker._log.closed:
             worker.close()
-
-
-def ended(pid: int) -> bool:
-    """Whether a process ends within some seconds."""
-    for _ in range(400):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_a_stopped_worker_is_silent_and_no_hang(start: Start) -> None:
